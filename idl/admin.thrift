@@ -1,0 +1,620 @@
+/**
+ * The admin service (default port 9021): submit, watch and understand jobs, and
+ * run the cluster. Every request carries a context as field 1, because binary
+ * Thrift has no headers. A refused call throws TAdminError, with a typed code
+ * for programs and text that says what was refused, why, and what to do next.
+ *
+ * Times are UTC milliseconds; 0 means that it has not happened. Durations are
+ * milliseconds.
+ */
+namespace go admin
+
+include "shared.thrift"
+
+/** Who is calling. It is field 1 of every request. */
+struct TRequestContext {
+  /** Authenticates the caller where tokens are configured. Never logged. */
+  1: optional string token
+  /** A name for the history. Until roles exist it is stored as unverified:NAME. */
+  2: optional string client_name
+  3: optional string client_version
+}
+
+/** The codes of TAdminError; equal to the codes of internal/job. */
+enum TAdminErrorCode {
+  INVALID = 1
+  NOT_FOUND = 2
+  ALREADY_EXISTS = 3
+  GATE_CLOSED = 4
+  FENCE_HELD = 5
+  QUOTA_TABLE = 6
+  QUOTA_CATALOG = 7
+  QUOTA_GLOBAL = 8
+  REQUEST_CONFLICT = 9
+  REVISION_MISMATCH = 10
+  WRONG_STATE = 11
+  IDENTITY_MISMATCH = 12
+  DISPATCH_PAUSED = 13
+  BACKEND_NOT_ACTIVE = 14
+  NO_SLOT = 15
+  DUPLICATE = 16
+  EVIDENCE_FULL = 17
+  IN_USE = 18
+  NOT_FORMED = 19
+  ALREADY_FORMED = 20
+  QUARANTINED = 21
+  ATTEMPT_MISMATCH = 22
+  STALE_TERM = 23
+  UNSUPPORTED_LEVEL = 24
+  INDEX_EXISTS = 25
+  INDEX_MISSING = 26
+  COLUMN = 27
+  DATASET_MISSING = 28
+  DATASET_DAMAGED = 29
+  DATASET_UNREADABLE = 30
+  LOCAL_DATASET = 31
+  TOO_EARLY = 32
+  NOT_LEADER = 33
+  UNAVAILABLE = 34
+  OUTCOME_UNKNOWN = 35
+  INTERNAL = 36
+  UNAUTHENTICATED = 37
+  PERMISSION = 38
+  TIMEOUT = 39
+  REFRESH_FAILED = 40
+}
+
+exception TAdminError {
+  1: required TAdminErrorCode code
+  /** What was refused and why. */
+  2: required string message
+  /** What to do next; may be absent. */
+  3: optional string next_step
+  /** Where the leader's admin service listens, where that is known. */
+  4: optional string leader_address
+  /** The job that stands in the way, where one does. */
+  5: optional i64 holder_job_id
+  /** The job as it is now, where the refusal is about its revision or state. */
+  6: optional TJob present
+}
+
+// ---- jobs -------------------------------------------------------------------
+
+enum TJobState {
+  PENDING = 1
+  RUNNING = 2
+  COMMITTED = 3
+  NOT_COMMITTED = 4
+  UNKNOWN = 5
+}
+
+enum TRefreshState {
+  NOT_REQUIRED = 1
+  REQUIRED = 2
+  RUNNING = 3
+  DONE = 4
+  FAILED = 5
+}
+
+struct TJobTarget {
+  1: required string catalog
+  2: required string store
+  3: required string database_name
+  4: required string table_name
+  5: required string provider
+  6: required string locator
+  7: required string index_name
+  8: required string index_key
+}
+
+struct TJobSpec {
+  1: required shared.TLanceIndexMutationType mutation
+  2: required bool if_not_exists
+  3: required bool if_exists
+  4: required string index_type
+  5: required string column
+  6: required string properties_json
+  7: required i32 max_num_partitions
+  8: required i32 max_num_sub_vectors
+  9: required i64 execute_deadline_ms
+}
+
+struct TJobSnapshot {
+  1: required i64 dataset_version
+  2: required string schema_contract_json
+  /** manifest or caller */
+  3: required string source
+}
+
+struct TJobEvidence {
+  1: required string proof
+  2: required i64 at_ms
+}
+
+/** The one send of a job. The invocation's secret is never shown. */
+struct TJobDispatch {
+  1: required i64 backend_id
+  2: required i64 process_epoch
+  3: required i64 dispatch_revision
+  4: required string invocation_id
+  5: required i64 started_at_ms
+  6: required i64 deadline_at_ms
+  7: required bool slot_held
+  8: required string proof
+  9: required i64 proof_at_ms
+  10: required list<TJobEvidence> evidence
+}
+
+struct TJobRefresh {
+  1: required TRefreshState state
+  2: required i64 attempt
+  3: required i64 started_at_ms
+  4: required i64 finished_at_ms
+  5: required string evidence
+  6: optional i64 last_failure_at_ms
+  7: optional string last_failure
+  /** When a FAILED refresh is tried again at the earliest. */
+  8: optional i64 next_retry_at_ms
+}
+
+struct TJobResult {
+  /** A name of TLanceIndexResultCode, NO_TRUSTED_RESULT, or empty. */
+  1: required string code
+  2: required string reason
+  3: required string message
+  4: required bool external_metadata_advanced
+  5: required i64 at_ms
+}
+
+struct TJobRelease {
+  1: required string actor
+  2: required i64 at_ms
+  3: required string note
+  4: required string warning
+}
+
+struct TJob {
+  1: required i64 job_id
+  2: required string creator
+  3: required string request_id
+  4: required i64 revision
+  5: required i64 created_at_ms
+  6: required i64 updated_at_ms
+  7: required i64 resolved_at_ms
+  8: required TJobTarget target
+  9: required TJobSpec spec
+  10: required TJobSnapshot snapshot
+  11: optional TJobDispatch dispatch
+  12: required TJobState state
+  13: required TJobRefresh refresh
+  14: optional TJobResult result
+  15: required list<TJobResult> late_results
+  16: optional TJobRefresh late_refresh
+  17: optional TJobRelease force_release
+  18: optional TJobRelease slot_release
+  19: required bool fence_held
+  20: required bool slot_held
+  21: required bool is_open
+  22: required i64 quarantined_at_ms
+  23: required i64 closed_at_ms
+}
+
+/** A snapshot that the caller supplies where the master cannot read the dataset. */
+struct TCallerSnapshot {
+  1: required i64 dataset_version
+  /** Empty for DROP. */
+  2: optional string schema_contract_json
+  /** The stored spelling of the index, for REPLACE and DROP; default: the name given. */
+  3: optional string stored_index_name
+}
+
+struct TSubmitRequest {
+  1: optional TRequestContext ctx
+  /** Makes the submission safe to repeat; 1..1024 bytes. */
+  2: optional string request_id
+  3: optional string catalog
+  4: optional string database_name
+  5: optional string table_name
+  6: optional string dataset_uri
+  7: optional string index_name
+  8: optional shared.TLanceIndexMutationType mutation
+  9: optional bool if_not_exists
+  10: optional bool if_exists
+  11: optional string index_type
+  12: optional string column
+  /**
+   * The properties as given, one entry each; a repeated key (in any case) is
+   * refused, which is why this is a list and not a map.
+   */
+  13: optional list<TProperty> properties
+  14: optional i64 execute_deadline_ms
+  15: optional bool dry_run
+  16: optional TCallerSnapshot caller_snapshot
+}
+
+struct TProperty {
+  1: required string key
+  2: required string value
+}
+
+enum TSubmitOutcome {
+  /** A job was admitted. */
+  ADMITTED = 1
+  /** This request id has been used with this very body; the job is returned. */
+  EXISTING = 2
+  /** Nothing to do, no job: the index is as asked for, or is absent already. */
+  NOOP = 3
+  /** A dry run: the request would be admitted, save what advice says. */
+  DRY_RUN = 4
+}
+
+struct TSubmitResponse {
+  1: required TSubmitOutcome outcome
+  /** ADMITTED and EXISTING. */
+  2: optional TJob job
+  /** NOOP: why there is nothing to do. */
+  3: optional string detail
+  /** DRY_RUN: the job as it would be admitted (job_id 0). */
+  4: optional TJob would_admit
+  /** DRY_RUN: what would refuse it now: gate, fence, quotas. Empty: nothing. */
+  5: optional list<TAdvice> advice
+}
+
+struct TAdvice {
+  1: required TAdminErrorCode code
+  2: required string message
+}
+
+struct TGetJobRequest {
+  1: optional TRequestContext ctx
+  2: optional i64 job_id
+}
+
+struct TListJobsRequest {
+  1: optional TRequestContext ctx
+  2: optional list<TJobState> states
+  3: optional list<TRefreshState> refresh_states
+  4: optional bool is_open
+  5: optional bool unresolved
+  6: optional string catalog
+  /** DB.T; needs catalog. */
+  7: optional string table
+  /** An index name in any spelling. */
+  8: optional string index_name
+  9: optional i64 backend_id
+  /** Created at or after, and before. */
+  10: optional i64 since_ms
+  11: optional i64 until_ms
+  /** 1..1000, default 100. */
+  12: optional i32 limit
+  /** next_page_token of the page before; paging is stable while jobs come and go. */
+  13: optional string page_token
+  14: optional string dataset_uri
+}
+
+struct TListJobsResponse {
+  /** Newest first. */
+  1: required list<TJob> jobs
+  /** Absent on the last page. */
+  2: optional string next_page_token
+}
+
+struct TJobHistoryRequest {
+  1: optional TRequestContext ctx
+  2: optional i64 job_id
+}
+
+struct TJobEvent {
+  1: required i64 job_id
+  2: required i64 revision
+  3: required i64 raft_index
+  4: required i64 raft_term
+  5: required i64 at_ms
+  6: required string actor
+  7: required string kind
+  /** Absent at admission. */
+  8: optional TJobState from_state
+  9: required TJobState to_state
+  10: optional TRefreshState from_refresh
+  11: required TRefreshState to_refresh
+  12: required string reason
+}
+
+struct TJobHistoryResponse {
+  /** Oldest first. */
+  1: required list<TJobEvent> events
+  /** How many events between the first 16 and the last 112 were dropped. */
+  2: required i64 dropped
+}
+
+/**
+ * Waits until the job's revision is above after_revision, or the wait is over;
+ * answers with the job as it then is either way.
+ */
+struct TWaitJobRequest {
+  1: optional TRequestContext ctx
+  2: optional i64 job_id
+  3: optional i64 after_revision
+  /** 1..60000, default 30000. */
+  4: optional i64 wait_ms
+}
+
+// ---- datasets ---------------------------------------------------------------
+
+struct TInspectDatasetRequest {
+  1: optional TRequestContext ctx
+  2: optional string dataset_uri
+  /** Gives the schema contract of this column. */
+  3: optional string column
+  /** Who holds which name is looked up for this catalog's store, when given. */
+  4: optional string catalog
+}
+
+struct TDatasetField {
+  1: required i32 id
+  2: required i32 parent_id
+  3: required string name
+  4: required string logical_type
+  5: required bool nullable
+}
+
+struct TDatasetIndex {
+  1: required string name
+  2: required string index_key
+  3: required string index_type
+  4: required list<string> columns
+  5: required i64 dataset_version
+  6: optional string metric
+  7: optional i32 num_bits
+  8: optional i32 num_sub_vectors
+  9: required string uuid
+  10: required i64 created_at_ms
+}
+
+/** A fence held on an index name of the dataset. */
+struct TDatasetFence {
+  1: required string index_key
+  2: required i64 job_id
+  3: required string store
+}
+
+struct TInspectDatasetResponse {
+  1: required string locator
+  2: required i64 version
+  3: required list<TDatasetField> fields
+  4: required list<TDatasetIndex> indexes
+  5: required list<TDatasetFence> fences
+  /** The column's stored spelling and contract, where one was asked for. */
+  6: optional string column
+  7: optional string schema_contract_json
+  8: required i64 timestamp_ms
+}
+
+// ---- catalogs ---------------------------------------------------------------
+
+struct TStorageOption {
+  1: required string key
+  /** A literal value; never for a secret. */
+  2: optional string value
+  /** file:PATH or env:NAME, resolved by each master when it sends. */
+  3: optional string ref
+}
+
+struct TRefresher {
+  /** none, http or doris */
+  1: required string kind
+  2: optional string url
+  3: optional list<string> frontends
+  4: optional string user
+  5: optional string password_ref
+  6: optional string ca_ref
+  7: optional bool tls
+  8: optional i64 timeout_ms
+}
+
+struct TCatalog {
+  1: required string name
+  /** The explicit store identity; absent: derived from endpoint or scheme. */
+  2: optional string store
+  3: required list<TStorageOption> options
+  4: required TRefresher refresher
+  5: required i64 revision
+  6: required i64 created_at_ms
+  7: required i64 updated_at_ms
+  8: required string updated_by
+  9: required i64 open_jobs
+  10: required i64 unresolved_jobs
+}
+
+struct TPutCatalogRequest {
+  1: optional TRequestContext ctx
+  2: optional string name
+  3: optional string store
+  4: optional list<TStorageOption> options
+  5: optional TRefresher refresher
+  /** 0 creates; otherwise the revision this change was made from. */
+  6: optional i64 expected_revision
+}
+
+struct TGetCatalogRequest {
+  1: optional TRequestContext ctx
+  2: optional string name
+}
+
+struct TListRequest {
+  1: optional TRequestContext ctx
+}
+
+struct TListCatalogsResponse {
+  /** By name. */
+  1: required list<TCatalog> catalogs
+}
+
+struct TRemoveResponse {
+}
+
+// ---- backends ---------------------------------------------------------------
+
+struct TLabel {
+  1: required string key
+  2: required string value
+}
+
+struct TBackend {
+  1: required i64 backend_id
+  2: required string host
+  3: required i32 be_port
+  4: required i32 heartbeat_port
+  /** active or draining */
+  5: required string state
+  6: required list<TLabel> labels
+  7: required i64 created_at_ms
+  8: required i64 updated_at_ms
+  9: required string updated_by
+  10: required i64 slots_held
+  /** What this leader's heartbeats say. */
+  11: required bool alive
+  12: optional i64 process_epoch
+  13: optional i64 last_ok_at_ms
+  14: optional string last_error
+  15: optional string version
+}
+
+struct TAddBackendRequest {
+  1: optional TRequestContext ctx
+  2: optional string host
+  3: optional i32 be_port
+  4: optional i32 heartbeat_port
+  5: optional list<TLabel> labels
+}
+
+struct TBackendRequest {
+  1: optional TRequestContext ctx
+  2: optional i64 backend_id
+}
+
+struct TListBackendsResponse {
+  /** By id. */
+  1: required list<TBackend> backends
+}
+
+// ---- settings ---------------------------------------------------------------
+
+struct TSetting {
+  1: required string name
+  2: required string value
+  3: required string default_value
+  /** bool, integer, duration, or the words a choice allows: a|b */
+  4: required string type
+  5: required string help
+  6: optional i64 changed_at_ms
+  7: optional string changed_by
+}
+
+struct TListSettingsResponse {
+  /** By name. */
+  1: required list<TSetting> settings
+}
+
+struct TSettingValue {
+  1: required string name
+  2: required string value
+}
+
+/** All are changed, or none. */
+struct TSetSettingsRequest {
+  1: optional TRequestContext ctx
+  2: optional list<TSettingValue> values
+}
+
+struct TResetSettingsRequest {
+  1: optional TRequestContext ctx
+  2: optional list<string> names
+}
+
+struct TSettingsHistoryRequest {
+  1: optional TRequestContext ctx
+  /** One setting; absent: all. */
+  2: optional string name
+  /** 1..1000, default 100. */
+  3: optional i32 limit
+}
+
+struct TSettingChange {
+  1: required i64 raft_index
+  2: required i64 at_ms
+  3: required string actor
+  4: required string name
+  5: required string old_value
+  6: required string new_value
+  7: required bool is_reset
+}
+
+struct TSettingsHistoryResponse {
+  /** Newest first. */
+  1: required list<TSettingChange> changes
+}
+
+// ---- operators' verbs -------------------------------------------------------
+
+struct TJobVerbRequest {
+  1: optional TRequestContext ctx
+  2: optional i64 job_id
+  /** Absent: whatever revision the job has when the request is served. */
+  3: optional i64 expected_revision
+  4: optional string note
+}
+
+// ---- the node ---------------------------------------------------------------
+
+struct TStatusResponse {
+  1: required string node_id
+  2: required string version
+  /** Leader, Follower, Candidate or Shutdown */
+  3: required string raft_state
+  4: required i64 raft_term
+  5: required i64 applied_index
+  6: required i32 cluster_id
+  7: required i64 incarnation
+  8: required i32 feature_level
+  9: required bool ready
+  /** Why not, where ready is false. */
+  10: optional string not_ready_reason
+  11: optional string leader_id
+  12: optional string leader_admin_address
+  13: required bool quarantined
+  14: required string report_address
+  15: required string admin_address
+  16: required string http_address
+  17: required i64 started_at_ms
+}
+
+service AdminService {
+  TStatusResponse status(1: TListRequest request) throws (1: TAdminError error)
+
+  TSubmitResponse submit(1: TSubmitRequest request) throws (1: TAdminError error)
+  TJob getJob(1: TGetJobRequest request) throws (1: TAdminError error)
+  TListJobsResponse listJobs(1: TListJobsRequest request) throws (1: TAdminError error)
+  TJobHistoryResponse jobHistory(1: TJobHistoryRequest request) throws (1: TAdminError error)
+  TJob waitJob(1: TWaitJobRequest request) throws (1: TAdminError error)
+  TJob cancelJob(1: TJobVerbRequest request) throws (1: TAdminError error)
+  TJob releaseSlot(1: TJobVerbRequest request) throws (1: TAdminError error)
+
+  TInspectDatasetResponse inspectDataset(1: TInspectDatasetRequest request) throws (1: TAdminError error)
+
+  TCatalog putCatalog(1: TPutCatalogRequest request) throws (1: TAdminError error)
+  TCatalog getCatalog(1: TGetCatalogRequest request) throws (1: TAdminError error)
+  TListCatalogsResponse listCatalogs(1: TListRequest request) throws (1: TAdminError error)
+  TRemoveResponse removeCatalog(1: TGetCatalogRequest request) throws (1: TAdminError error)
+
+  TBackend addBackend(1: TAddBackendRequest request) throws (1: TAdminError error)
+  TListBackendsResponse listBackends(1: TListRequest request) throws (1: TAdminError error)
+  TRemoveResponse removeBackend(1: TBackendRequest request) throws (1: TAdminError error)
+  TBackend drainBackend(1: TBackendRequest request) throws (1: TAdminError error)
+  TBackend undrainBackend(1: TBackendRequest request) throws (1: TAdminError error)
+
+  TListSettingsResponse listSettings(1: TListRequest request) throws (1: TAdminError error)
+  TListSettingsResponse setSettings(1: TSetSettingsRequest request) throws (1: TAdminError error)
+  TListSettingsResponse resetSettings(1: TResetSettingsRequest request) throws (1: TAdminError error)
+  TSettingsHistoryResponse settingsHistory(1: TSettingsHistoryRequest request) throws (1: TAdminError error)
+}
