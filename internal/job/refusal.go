@@ -88,3 +88,7 @@ func IsCode(err error, c Code) bool {
 // reached the journal. Any error that is neither a Refusal nor this is
 // ambiguous: the command may be applied, now or later.
 var ErrNotAppended = errors.New("the command was not appended to the journal")
+
+// ErrUnknownMethod wraps a backend's answer that it does not know the method
+// called: a complete refusal, nothing ran.
+var ErrUnknownMethod = errors.New("the backend does not know this method")
