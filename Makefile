@@ -1,0 +1,111 @@
+# lancemaster needs Go and make, nothing else, to build, test and run the demo.
+# The Thrift compiler is wanted only by `make generate` and `make generate-check`.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+
+GO ?= go
+MODULE := github.com/lancemaster/lancemaster
+BIN := $(CURDIR)/bin
+
+# Time that `make fuzz` gives to each fuzz target, as go test -fuzztime takes it.
+FUZZTIME ?= 10s
+# What `make bench` runs, and how often.
+BENCH ?= .
+BENCHCOUNT ?= 1
+
+# The version is stamped when git can tell it; a source archive without history falls back to
+# what the Go tool recorded in the binary.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+LDFLAGS := $(if $(VERSION),-X $(MODULE)/internal/config.Version=$(VERSION))
+
+GOLANGCI := $(BIN)/tools/golangci-lint
+
+.PHONY: help
+help: ## Show this list
+	@printf 'usage: make TARGET\n\n'
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: build
+build: ## Build bin/lancemaster and bin/lanceworker-stub, static
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o '$(BIN)/' ./cmd/lancemaster ./cmd/lanceworker-stub
+
+.PHONY: demo
+demo: build ## See one index job live and end, on one node, in under a minute
+	@bash deploy/demo/demo.sh
+
+.PHONY: test
+test: ## Run the unit tests: no network, no root
+	$(GO) test -timeout 4m ./...
+
+.PHONY: race
+race: ## Run the unit tests under the race detector (wants a C compiler)
+	CGO_ENABLED=1 $(GO) test -race -timeout 10m ./...
+
+.PHONY: lint
+lint: fmt-check vet golangci generate-check-here ## gofmt, go vet, golangci-lint, generated code
+
+.PHONY: fmt-check
+fmt-check:
+	@unformatted=$$(gofmt -l .); \
+	if [ -n "$$unformatted" ]; then \
+		printf 'not formatted; run gofmt -w on:\n%s\n' "$$unformatted" >&2; exit 1; \
+	fi
+
+.PHONY: vet
+vet:
+	$(GO) vet ./...
+	$(GO) vet -tags e2e ./...
+
+.PHONY: golangci
+golangci: $(GOLANGCI)
+	$(GOLANGCI) run ./...
+
+# The linter is built from the module that pins it, so that the product's go.sum stays small and
+# every machine runs the same version.
+$(GOLANGCI): .ci/tools/go.mod .ci/tools/go.sum
+	GOOS= GOARCH= $(GO) -C .ci/tools build -o '$@' github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME (default 10s)
+	@GO='$(GO)' bash .ci/fuzz.sh '$(FUZZTIME)'
+
+.PHONY: generate
+generate: ## Regenerate gen-go/ from idl/ (wants thrift 0.17.0)
+	@GO='$(GO)' bash .ci/generate.sh write
+
+.PHONY: generate-check
+generate-check: ## Fail if gen-go/ is not what idl/ generates (wants thrift 0.17.0)
+	@GO='$(GO)' bash .ci/generate.sh check
+
+# In lint the check is left out, and said to be, on a developer's machine without the compiler.
+.PHONY: generate-check-here
+generate-check-here:
+	@if [ -z "$${CI:-}" ] && ! bash .ci/generate.sh have; then \
+		echo 'lint: SKIPPED the generated-code check: thrift 0.17.0 is not installed here; CI runs it'; \
+	else \
+		GO='$(GO)' bash .ci/generate.sh check; \
+	fi
+
+.PHONY: e2e
+e2e: build ## Run the end-to-end tests with the real binaries
+	@names=$$($(GO) test -tags e2e -list '^Test' ./internal/e2e/...); \
+	grep -q '^Test' <<<"$$names" || { echo 'e2e: no test found in internal/e2e' >&2; exit 1; }
+	LANCEMASTER_BIN='$(BIN)' $(GO) test -tags e2e -count=1 -timeout 10m ./internal/e2e/...
+
+.PHONY: bench
+bench: ## Run the benchmarks (BENCH=regexp, BENCHCOUNT=n)
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCHCOUNT) -timeout 20m ./...
+
+.PHONY: readme
+readme: ## Run the README's commands as they stand, in a fresh clone
+	@bash .ci/readme.sh
+
+.PHONY: check
+check: race lint generate-check fuzz e2e readme ## All that CI does beyond test
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf '$(BIN)'

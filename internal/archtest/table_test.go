@@ -1,0 +1,100 @@
+package archtest
+
+// module is this repository's module path.
+const module = "github.com/lancemaster/lancemaster"
+
+// Names in room.imports that are no package's.
+const (
+	genGo = "gen-go" // the code generated from idl/
+	all   = "*"      // every package under internal/, but not gen-go
+)
+
+// room is one package and what its files, other than its tests, may import of this module.
+type room struct {
+	// path is the package's directory under internal/. A row that begins with cmd/ is for the
+	// programs.
+	path string
+	// imports are paths of other rooms, or genGo, or all.
+	imports []string
+	// deterministic packages decide what is journaled and what it does: no clock, no randomness,
+	// no goroutine, no order of a map.
+	deterministic bool
+	// testOnly packages are imported only by test files, and by each other.
+	testOnly bool
+}
+
+// rooms is the house: each package, what it is for, and what it may import. Imports go one way, from
+// the programs down to job, which imports nothing. To add a package, add its row; to let one package
+// import another, add the name with the reason beside it. Rather than widen a row, think first of an
+// interface of a few methods declared by the package that needs them.
+var rooms = []room{
+	// The record, its states, transitions and classification, names, locators, quotas. Pure.
+	{path: "job", deterministic: true},
+	// The journal's commands and records, and their codec.
+	{path: "command", imports: []string{"job", genGo}, deterministic: true},
+	// The state file: buckets, keys, transactions, snapshot and restore.
+	{path: "store", imports: []string{"job", "command"}, deterministic: true},
+	// Decode, transition, write; the typed result.
+	{path: "fsm", imports: []string{"job", "command", "store"}, deterministic: true},
+	// The Raft library: transport, membership, propose, barrier, leadership.
+	{path: "raftnode"},
+
+	// The registry's view of backends, their heartbeats, their liveness.
+	{path: "backend", imports: []string{"job"}},
+	// The refreshers.
+	{path: "refresh"},
+	// Reads a dataset's manifest.
+	{path: "lance"},
+	// From a request to the command that admits it.
+	{path: "admission", imports: []string{"job", "command", "lance"}},
+	// The rounds that send jobs to backends.
+	{path: "dispatch", imports: []string{"job", "command", "backend", "refresh"}},
+	// Removes old jobs.
+	{path: "retention", imports: []string{"job"}},
+	// Starts and stops the leader's services, one term at a time. It knows them by small interfaces;
+	// the imports are for the types in those.
+	{path: "leader", imports: []string{
+		"job", "raftnode", "command", "dispatch", "backend", "refresh", "retention",
+	}},
+
+	// Roles and tokens.
+	{path: "auth", imports: []string{"job"}},
+	// The Thrift servers and handlers, the client of backends; wire structs to domain and back.
+	{path: "rpc", imports: []string{"job", "command", genGo}},
+	// Liveness, readiness and the metrics page.
+	{path: "httpserver", imports: []string{"job"}},
+	// The client that follows the leader.
+	{path: "client", imports: []string{genGo}},
+	// The stub backend, for its program and for dev.
+	{path: "stub", imports: []string{genGo}},
+	// The registry of metrics.
+	{path: "metrics"},
+	// Defaults, strict load, validation; the version.
+	{path: "config"},
+	// Wires it all: New, Start, Stop, Addr.
+	{path: "app", imports: []string{all}},
+	// One file per command. serve and dev need config and app; the rest only client.
+	{path: "cli", imports: []string{"client", "config", "app"}},
+
+	// Real app instances with a transport that can be cut.
+	{path: "testcluster", imports: []string{"app", "client"}, testOnly: true},
+	// The real binaries, end to end; plays misbehaving backends, so it speaks the wire itself.
+	{path: "e2e", imports: []string{all, genGo}, testOnly: true},
+	// These tests.
+	{path: "archtest", testOnly: true},
+
+	// The programs: they parse flags and leave the rest to others.
+	{path: "cmd/", imports: []string{"app", "cli", "config", "stub"}},
+}
+
+// pinned are the modules whose version is a decision, with its reason in docs/design.md: how they
+// store, replicate or send was checked for exactly this version. A change is made there first.
+var pinned = map[string]string{
+	"github.com/apache/thrift":            "v0.25.0",
+	"github.com/hashicorp/raft":           "v1.7.3",
+	"github.com/hashicorp/raft-boltdb/v2": "v2.3.1",
+	"go.etcd.io/bbolt":                    "v1.5.0",
+}
+
+// badNames say nothing of what a package is for.
+var badNames = []string{"util", "utils", "common", "types", "models", "helpers"}
