@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// Code says which kind of refusal an [*Error] is. A Code is itself an error, so
-// that errors.Is(err, lance.DatasetMissing) asks the question directly.
+// Code says which kind of refusal an [*Error] is; [CodeOf] finds it in any error.
 type Code string
 
 const (
@@ -33,8 +32,6 @@ const (
 	// IndexAmbiguous: several stored index names differ only in case.
 	IndexAmbiguous Code = "INDEX_AMBIGUOUS"
 )
-
-func (c Code) Error() string { return string(c) }
 
 // advice is what the caller can do about a code; column codes carry their own.
 var advice = map[Code]string{
@@ -72,12 +69,6 @@ func (e *Error) Error() string {
 		b.WriteString("; " + next)
 	}
 	return b.String()
-}
-
-// Is makes the code comparable through errors.Is.
-func (e *Error) Is(target error) bool {
-	c, ok := target.(Code)
-	return ok && c == e.Code
 }
 
 func (e *Error) Unwrap() error { return e.Err }

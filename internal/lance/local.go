@@ -89,7 +89,7 @@ func (d dir) Open(ctx context.Context, name string) (Object, error) {
 		err = mustBeRegular(info)
 	}
 	if err != nil {
-		f.Close()
+		_ = f.Close() // the first error is the one to tell
 		return nil, err
 	}
 	return &localFile{f: f, size: info.Size()}, nil

@@ -72,7 +72,7 @@ func OpenSource(ctx context.Context, src Source) (*Dataset, error) {
 			return nil, readError(ctx, err, newest.name)
 		}
 		d, err := readManifest(ctx, object, newest)
-		object.Close() // opened for reading: nothing can be lost here
+		_ = object.Close() // opened for reading: nothing can be lost here
 		return d, err
 	}
 	return nil, &Error{Code: Unreadable, File: manifestPath(last.name), Reason: fmt.Sprintf(
