@@ -1,6 +1,8 @@
 package lance
 
 import (
+	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -10,6 +12,9 @@ import (
 
 // FuzzManifest: whatever a manifest file holds, the answer is a dataset that
 // keeps the promises or a typed refusal, and it is the same answer twice.
+//
+// Each input is read twice over: as a file, and, cut in two, as the messages of a
+// well-framed one, because few changes to a whole file leave its frame intact.
 func FuzzManifest(f *testing.F) {
 	for _, name := range datasetNames {
 		paths, err := filepath.Glob(filepath.Join(fixtures, name, versionsDir, "*"+manifestSuffix))
@@ -25,41 +30,56 @@ func FuzzManifest(f *testing.F) {
 			if err != nil {
 				f.Fatal(err)
 			}
-			f.Add(m.version, b)
+			f.Add(m.version, b, uint16(0))
+			manifest, indexes := messagesOf(b)
+			f.Add(m.version, append(indexes, manifest...), uint16(len(indexes)))
 		}
 	}
-	f.Add(int64(1), file(one(), msg{}.raw(1, msg{}.text(3, "x").num(2, 0))))
-	f.Add(int64(1), []byte(nil))
-	f.Fuzz(func(t *testing.T, version int64, b []byte) {
-		if version < 1 {
-			version = 1
-		}
-		d, err := OpenSource(t.Context(), v1(version, b))
-		checkOutcome(t, d, err, version)
-		again, errAgain := OpenSource(t.Context(), v1(version, b))
-		if !reflect.DeepEqual(d, again) || (err == nil) != (errAgain == nil) || err != nil && err.Error() != errAgain.Error() {
-			t.Fatalf("two answers: %+v, %v and %+v, %v", d, err, again, errAgain)
-		}
-		if d == nil {
-			return
-		}
-		for _, field := range d.Fields {
-			got, err := d.Column(field.Name)
-			if field.TopLevel() && err == nil && got.Name != field.Name {
-				t.Fatalf("column %q found as %q", field.Name, got.Name)
-			}
-			if field.TopLevel() && err != nil && CodeOf(err) != ColumnAmbiguous {
-				t.Fatalf("column %q: %v", field.Name, err)
-			}
-		}
-		lower := newLower()
-		for _, x := range d.Indexes {
-			got, found, err := d.FindIndex(lower(x.Name))
-			if CodeOf(err) != IndexAmbiguous && (!found || got.Name != x.Name) {
-				t.Fatalf("index %q: %+v, %v, %v", x.Name, got, found, err)
-			}
-		}
+	f.Add(int64(1), []byte(nil), uint16(0))
+	f.Fuzz(func(t *testing.T, version int64, b []byte, split uint16) {
+		version = max(version, 1)
+		checkManifest(t, version, b)
+		at := min(int(split), len(b))
+		checkManifest(t, version, file(msg(bytes.Clone(b[at:])).int(3, version), b[:at:at]))
 	})
+}
+
+// messagesOf cuts a fixture's file, which has its index section in front, into its
+// two messages.
+func messagesOf(b []byte) (manifest, indexes []byte) {
+	le := binary.LittleEndian
+	position := le.Uint64(b[len(b)-footerLen:])
+	indexes = bytes.Clone(b[4 : 4+le.Uint32(b)])
+	return b[position+4 : len(b)-footerLen], indexes
+}
+
+func checkManifest(t *testing.T, version int64, b []byte) {
+	t.Helper()
+	d, err := OpenSource(t.Context(), v1(version, b))
+	checkOutcome(t, d, err, version)
+	again, errAgain := OpenSource(t.Context(), v1(version, b))
+	if !reflect.DeepEqual(d, again) || (err == nil) != (errAgain == nil) || err != nil && err.Error() != errAgain.Error() {
+		t.Fatalf("two answers: %+v, %v and %+v, %v", d, err, again, errAgain)
+	}
+	if d == nil {
+		return
+	}
+	for _, field := range d.Fields[:min(len(d.Fields), 32)] {
+		got, err := d.Column(field.Name)
+		if field.TopLevel() && err == nil && got.Name != field.Name {
+			t.Fatalf("column %q found as %q", field.Name, got.Name)
+		}
+		if field.TopLevel() && err != nil && CodeOf(err) != ColumnAmbiguous {
+			t.Fatalf("column %q: %v", field.Name, err)
+		}
+	}
+	lower := newLower()
+	for _, x := range d.Indexes[:min(len(d.Indexes), 32)] {
+		got, found, err := d.FindIndex(lower(x.Name))
+		if CodeOf(err) != IndexAmbiguous && (!found || got.Name != x.Name) {
+			t.Fatalf("index %q: %+v, %v, %v", x.Name, got, found, err)
+		}
+	}
 }
 
 // FuzzLogicalType: a type is of one kind, and one with a spelling has a contract

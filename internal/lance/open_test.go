@@ -233,6 +233,34 @@ func openWithin(t *testing.T, root string) (*Dataset, error) {
 	}
 }
 
+func TestLocalFileShrinks(t *testing.T) {
+	root := writeDataset(t, v1(1, file(one(), nil)))
+	o, err := Dir(root).Open(t.Context(), "1.manifest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(root, versionsDir, "1.manifest"), 3); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.ReadRange(t.Context(), make([]byte, 4), 0); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("reading past the end: %v", err)
+	}
+	if err := o.ReadRange(t.Context(), make([]byte, 3), 0); err != nil {
+		t.Errorf("reading what is there: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := o.ReadRange(ctx, make([]byte, 3), 0); !errors.Is(err, context.Canceled) {
+		t.Errorf("reading after the end of the context: %v", err)
+	}
+	if err := o.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := o.ReadRange(t.Context(), make([]byte, 3), 0); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("reading a closed file: %v", err)
+	}
+}
+
 // failing is a source whose steps fail with the given errors.
 type failing struct {
 	memory
