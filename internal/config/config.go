@@ -1,0 +1,64 @@
+// Package config is a node's own configuration: where it listens, where its data
+// is, how it logs. It comes from built-in defaults, a YAML file, the environment
+// and flags, each over the one before, and is checked once as a whole.
+//
+// What the whole cluster must agree on is not here but in the replicated settings
+// (package job), which are changed at run time.
+package config
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Config is a node's checked configuration.
+type Config struct {
+	NodeID  string // names this member in the Raft configuration; never changes
+	DataDir string
+
+	ReportListen    string // backends report here
+	ReportAdvertise string // host:port told to backends; empty: the bound address
+	ReportProtocol  Protocol
+	AdminListen     string // the command line and other clients
+	HTTPListen      string // health and metrics
+	RaftListen      string
+	RaftAdvertise   string // host:port told to other members; empty: the bound address
+
+	ClusterID int32 // chosen at formation when 0
+
+	BackendTokenRef string // file:PATH or env:NAME of the token shared with backends
+	BackendProtocol Protocol
+
+	LogLevel  slog.Level
+	LogFormat string // text or json
+
+	ShutdownTimeout   time.Duration
+	DiskStallLimit    time.Duration // a write that takes longer ends the process
+	SnapshotThreshold uint64        // log entries between snapshots
+	TrailingLogs      uint64        // log entries kept behind a snapshot
+
+	// Sources says where each key's value came from: default, file, environment
+	// or flag.
+	Sources map[string]Source
+}
+
+// Protocol is how Thrift travels on a connection.
+type Protocol struct {
+	Compact bool // TCompactProtocol; default: strict TBinaryProtocol
+	Framed  bool // TFramedTransport; default: unframed
+}
+
+// Source says where a value came from.
+type Source string
+
+// The sources, weakest first.
+const (
+	SourceDefault     Source = "default"
+	SourceFile        Source = "file"
+	SourceEnvironment Source = "environment"
+	SourceFlag        Source = "flag"
+)
+
+// EnvPrefix begins the environment's names: report.listen is
+// LANCEMASTER_REPORT_LISTEN.
+const EnvPrefix = "LANCEMASTER_"

@@ -1,0 +1,138 @@
+package config_test
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lancemaster/lancemaster/internal/config"
+)
+
+func file(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "lancemaster.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestEachSourceIsOverTheOneBefore(t *testing.T) {
+	path := file(t, "# comment\nnode_id: from-file\nlog:\n  level: warn\n  format: json\nreport:\n  listen: 127.0.0.1:1001\n")
+	env := []string{"LANCEMASTER_LOG_LEVEL=error", "LANCEMASTER_REPORT_LISTEN=127.0.0.1:1002", "LANCEMASTER_ADDR=elsewhere:1", "HOME=/"}
+	c, err := config.Load(path, env, map[string]string{"report.listen": "127.0.0.1:1003"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.NodeID != "from-file" || c.LogLevel != slog.LevelError || c.LogFormat != "json" || c.ReportListen != "127.0.0.1:1003" || c.ShutdownTimeout != 10*time.Second {
+		t.Errorf("got %+v", c)
+	}
+	for key, want := range map[string]config.Source{
+		"node_id": config.SourceFile, "log.level": config.SourceEnvironment,
+		"report.listen": config.SourceFlag, "http.listen": config.SourceDefault,
+	} {
+		if c.Sources[key] != want {
+			t.Errorf("%s comes from %s, want %s", key, c.Sources[key], want)
+		}
+	}
+}
+
+func TestDefaultsAreValid(t *testing.T) {
+	for _, path := range []string{"", file(t, ""), file(t, "# nothing\n")} {
+		c, err := config.Load(path, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.ReportListen != "127.0.0.1:9020" || c.AdminListen != "127.0.0.1:9021" || c.RaftListen != "127.0.0.1:9010" || c.HTTPListen != "127.0.0.1:8030" {
+			t.Errorf("got %+v", c)
+		}
+	}
+}
+
+func TestRefusalsNameTheKey(t *testing.T) {
+	for _, tc := range []struct {
+		name, yaml string
+		flags      map[string]string
+		want       []string
+	}{
+		{"unknown", "admin:\n  lisen: 127.0.0.1:1\n", nil, []string{`:2: key "admin.lisen" is not known; did you mean "admin.listen"?`}},
+		{"unknown, nothing near", "frobnicate: 1\n", nil, []string{`key "frobnicate" is not known; see lancemaster serve --help`}},
+		{"several", "nod_id: x\nlog: {level: loud}\n", nil, []string{`did you mean "node_id"`, `log.level (from file): "loud" is not debug`}},
+		{"twice", "node_id: a\nnode_id: b\n", nil, []string{`"node_id"`}},
+		{"list", "node_id: [a]\n", nil, []string{`key "node_id" takes a single value`}},
+		{"not a mapping", "- a\n", nil, []string{"expected keys and values"}},
+		{"not YAML", "a: b: c\n", nil, []string{"is not YAML"}},
+		{"duration", "", map[string]string{"shutdown_timeout": "-1s"}, []string{`shutdown_timeout (from flag): "-1s" is not a positive duration`}},
+		{"address", "", map[string]string{"http.listen": "8030"}, []string{`http.listen: "8030" is not host:port`}},
+		{"port", "", map[string]string{"http.listen": "127.0.0.1:99999"}, []string{"has no valid port"}},
+		{"same port", "", map[string]string{"http.listen": "127.0.0.1:9020"}, []string{"127.0.0.1:9020 is taken by report.listen"}},
+		{"every interface", "", map[string]string{"report.listen": "0.0.0.0:9020"}, []string{"report.advertise: is needed"}},
+		{"node id", "", map[string]string{"node_id": "a b"}, []string{"node_id: "}},
+		{"cluster id", "", map[string]string{"cluster.id": "2147483648"}, []string{"cluster.id (from flag)"}},
+		{"protocol", "", map[string]string{"backend.protocol": "json"}, []string{`"json" is not binary`}},
+		{"log format", "", map[string]string{"log.format": "xml"}, []string{`log.format: "xml" is not text or json`}},
+		{"threshold", "", map[string]string{"raft.snapshot_threshold": "0"}, []string{"is not a positive whole number"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := config.Load(file(t, tc.yaml), nil, tc.flags)
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q does not say %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+// A secret given by mistake as a value must not be repeated in the error.
+func TestASecretGivenAsValueIsRefusedWithoutRepeatingIt(t *testing.T) {
+	for _, given := range []string{"canary-secret", "file:relative-canary-secret", "env:", "env:canary-secret=1"} {
+		_, err := config.Load("", nil, map[string]string{"backend.token": given})
+		if err == nil || strings.Contains(err.Error(), "canary-secret") || !strings.Contains(err.Error(), "env:NAME") {
+			t.Errorf("%q: got %v", given, err)
+		}
+	}
+	for _, given := range []string{"file:/run/token", "env:TOKEN", ""} {
+		if _, err := config.Load("", nil, map[string]string{"backend.token": given}); err != nil {
+			t.Errorf("%q: got %v", given, err)
+		}
+	}
+}
+
+func TestMissingAndHugeFiles(t *testing.T) {
+	if _, err := config.Load(filepath.Join(t.TempDir(), "absent.yaml"), nil, nil); err == nil {
+		t.Error("an absent file was accepted")
+	}
+	if _, err := config.Load(file(t, strings.Repeat("#", 1<<20+1)), nil, nil); err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestLoopback(t *testing.T) {
+	for address, want := range map[string]bool{
+		"127.0.0.1:1": true, "[::1]:1": true, "localhost:1": true,
+		"0.0.0.0:1": false, ":1": false, "10.0.0.1:1": false, "example.org:1": false,
+	} {
+		if config.Loopback(address) != want {
+			t.Errorf("Loopback(%q) is %v", address, !want)
+		}
+	}
+}
+
+func TestFlagsAndVariablesFollowFromTheKey(t *testing.T) {
+	for _, f := range config.Flags() {
+		if f.Key == "raft.snapshot_threshold" {
+			if f.Name != "raft-snapshot-threshold" || f.Env != "LANCEMASTER_RAFT_SNAPSHOT_THRESHOLD" || f.Usage == "" || f.Default != "8192" {
+				t.Errorf("got %+v", f)
+			}
+			return
+		}
+	}
+	t.Error("raft.snapshot_threshold is not among the flags")
+}

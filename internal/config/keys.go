@@ -1,0 +1,128 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// key is one configuration key: its dotted name in the file, from which the
+// flag's and the variable's names follow.
+type key struct {
+	name  string
+	value string // the default
+	usage string
+	set   func(*Config, string) error
+}
+
+func keys() []key {
+	return []key{
+		{"node_id", "master-1", "name of this member in the cluster; it never changes once the node has data", text(func(c *Config) *string { return &c.NodeID })},
+		{"data_dir", "lancemaster-data", "directory of the journal and the state; created with mode 0700", text(func(c *Config) *string { return &c.DataDir })},
+		{"report.listen", "127.0.0.1:9020", "host:port on which backends report results", text(func(c *Config) *string { return &c.ReportListen })},
+		{"report.advertise", "", "host:port of the report service as backends reach it; default: the bound address", text(func(c *Config) *string { return &c.ReportAdvertise })},
+		{"report.protocol", "binary", "Thrift protocol of the report service: binary, compact, binary-framed or compact-framed", protocol(func(c *Config) *Protocol { return &c.ReportProtocol })},
+		{"admin.listen", "127.0.0.1:9021", "host:port of the admin service, which the command line uses", text(func(c *Config) *string { return &c.AdminListen })},
+		{"http.listen", "127.0.0.1:8030", "host:port of /livez, /readyz and /metrics", text(func(c *Config) *string { return &c.HTTPListen })},
+		{"raft.listen", "127.0.0.1:9010", "host:port on which members replicate the journal", text(func(c *Config) *string { return &c.RaftListen })},
+		{"raft.advertise", "", "host:port of this member as other members reach it; default: the bound address", text(func(c *Config) *string { return &c.RaftAdvertise })},
+		{"raft.snapshot_threshold", "8192", "journal entries after which a snapshot is taken", count(func(c *Config) *uint64 { return &c.SnapshotThreshold })},
+		{"raft.trailing_logs", "10240", "journal entries kept behind a snapshot, so that a slow member need not be sent one", count(func(c *Config) *uint64 { return &c.TrailingLogs })},
+		{"raft.disk_stall_limit", "8s", "a disk write that takes longer ends the process, so that a stuck leader does not keep its office", duration(func(c *Config) *time.Duration { return &c.DiskStallLimit })},
+		{"cluster.id", "0", "positive 31-bit id of the cluster, told to backends; 0 chooses one at formation", clusterID},
+		{"backend.token", "", "the token shared with backends, by reference: file:/absolute/path or env:NAME; empty: none", text(func(c *Config) *string { return &c.BackendTokenRef })},
+		{"backend.protocol", "binary", "Thrift protocol towards backends: binary, compact, binary-framed or compact-framed", protocol(func(c *Config) *Protocol { return &c.BackendProtocol })},
+		{"log.level", "info", "debug, info, warn or error", level},
+		{"log.format", "text", "text or json", text(func(c *Config) *string { return &c.LogFormat })},
+		{"shutdown_timeout", "10s", "how long a stopping node may take to settle what is under way", duration(func(c *Config) *time.Duration { return &c.ShutdownTimeout })},
+	}
+}
+
+// Flag describes one key as a command-line flag.
+type Flag struct {
+	Key     string // the dotted name, as in overrides
+	Name    string // the flag's name, without dashes in front
+	Env     string // the environment variable
+	Usage   string
+	Default string
+}
+
+// Flags lists every key as a flag, in the order of the documentation.
+func Flags() []Flag {
+	var out []Flag
+	for _, k := range keys() {
+		out = append(out, Flag{Key: k.name, Name: flagName(k.name), Env: envName(k.name), Usage: k.usage, Default: k.value})
+	}
+	return out
+}
+
+func flagName(name string) string {
+	return strings.NewReplacer(".", "-", "_", "-").Replace(name)
+}
+
+func envName(name string) string {
+	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(name, ".", "_"))
+}
+
+func text(field func(*Config) *string) func(*Config, string) error {
+	return func(c *Config, v string) error { *field(c) = v; return nil }
+}
+
+func duration(field func(*Config) *time.Duration) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		d, err := time.ParseDuration(v)
+		if err != nil || d <= 0 {
+			return fmt.Errorf("%q is not a positive duration such as 10s or 1m", v)
+		}
+		*field(c) = d
+		return nil
+	}
+}
+
+func count(field func(*Config) *uint64) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		n, err := strconv.ParseUint(v, 10, 63)
+		if err != nil || n == 0 {
+			return fmt.Errorf("%q is not a positive whole number", v)
+		}
+		*field(c) = n
+		return nil
+	}
+}
+
+func clusterID(c *Config, v string) error {
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil || n < 0 || n > math.MaxInt32 {
+		return fmt.Errorf("%q is not a whole number from 0 to %d", v, math.MaxInt32)
+	}
+	c.ClusterID = int32(n)
+	return nil
+}
+
+func protocol(field func(*Config) *Protocol) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		switch v {
+		case "binary":
+			*field(c) = Protocol{}
+		case "compact":
+			*field(c) = Protocol{Compact: true}
+		case "binary-framed":
+			*field(c) = Protocol{Framed: true}
+		case "compact-framed":
+			*field(c) = Protocol{Compact: true, Framed: true}
+		default:
+			return fmt.Errorf("%q is not binary, compact, binary-framed or compact-framed", v)
+		}
+		return nil
+	}
+}
+
+func level(c *Config, v string) error {
+	switch strings.ToLower(v) {
+	case "debug", "info", "warn", "error":
+		return c.LogLevel.UnmarshalText([]byte(v))
+	}
+	return fmt.Errorf("%q is not debug, info, warn or error", v)
+}

@@ -1,0 +1,110 @@
+package httpserver_test
+
+import (
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/lancemaster/lancemaster/internal/httpserver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func start(t *testing.T, ready httpserver.Ready) string {
+	t.Helper()
+	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") })
+	s, err := httpserver.Start("127.0.0.1:0", ready, metrics, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections()
+		if err := s.Stop(t.Context()); err != nil && t.Context().Err() == nil {
+			t.Error(err)
+		}
+	})
+	return "http://" + s.Addr()
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	r, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, string(body)
+}
+
+func TestHealthFollowsReadiness(t *testing.T) {
+	var ok atomic.Bool
+	url := start(t, func() (bool, string) { return ok.Load(), "no leader" })
+	for _, step := range []struct {
+		ready  bool
+		path   string
+		status int
+		body   string
+	}{
+		{false, "/livez", 200, "ok\n"},
+		{false, "/readyz", 503, "not ready: no leader\n"},
+		{true, "/readyz", 200, "ok\n"},
+		{true, "/metrics", 200, "up 1\n"},
+		{true, "/nothing", 404, "404 page not found\n"},
+	} {
+		ok.Store(step.ready)
+		if status, body := get(t, url+step.path); status != step.status || body != step.body {
+			t.Errorf("%s with ready %v: %d %q, want %d %q", step.path, step.ready, status, body, step.status, step.body)
+		}
+	}
+	r, err := http.Post(url+"/livez", "text/plain", strings.NewReader("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body.Close()
+	if r.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("POST /livez: %d, want 405", r.StatusCode)
+	}
+}
+
+// A client that connects and says nothing must not hold up Stop.
+func TestStopDoesNotWaitForSilentClients(t *testing.T) {
+	s, err := httpserver.Start("127.0.0.1:0", func() (bool, string) { return true, "" }, http.NotFoundHandler(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Stop(t.Context()) }()
+	select {
+	case <-stopped:
+	case <-time.After(30 * time.Second):
+		t.Fatal("Stop hangs on a silent client")
+	}
+}
+
+func TestStartNamesTheTakenAddress(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, err = httpserver.Start(l.Addr().String(), nil, nil, slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), "http.listen "+l.Addr().String()) {
+		t.Fatalf("got %v", err)
+	}
+}
