@@ -82,7 +82,7 @@ if [[ $mode == write ]]; then
   exit
 fi
 
-if ! diff -ruN gen-go "$fresh" >"$work/diff"; then
+if ! diff -ru gen-go "$fresh" >"$work/diff"; then
   sed -n '1,80p' "$work/diff" >&2
   echo "generate: gen-go/ is not what idl/ generates; run make generate and commit the result" >&2
   exit 1

@@ -59,4 +59,5 @@ awk '
   }
 ' README.md >"$work/commands.sh"
 
-bash -e -o pipefail "$work/commands.sh"
+# A newcomer is not inside a make.
+env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS bash -e -o pipefail "$work/commands.sh"
