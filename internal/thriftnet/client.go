@@ -1,0 +1,187 @@
+package thriftnet
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/apache/thrift/lib/go/thrift"
+)
+
+// ClientConfig says how a Client speaks, and bounds what it reads. Zero bounds take the defaults.
+type ClientConfig struct {
+	Protocol     Protocol // default Binary
+	Framed       bool
+	TLS          *tls.Config   // nil: plain TCP; its ServerName defaults to the host dialled
+	MaxMessage   int32         // bytes of one answer; default 1 MiB
+	MaxContainer int32         // elements of one list, set or map; default 1024
+	Timeout      time.Duration // of a dial or call whose context has no deadline; default 60 s
+}
+
+func (c ClientConfig) withDefaults() ClientConfig {
+	if c.Protocol == "" {
+		c.Protocol = Binary
+	}
+	if c.MaxMessage <= 0 {
+		c.MaxMessage = 1 << 20
+	}
+	if c.MaxContainer <= 0 {
+		c.MaxContainer = 1024
+	}
+	if c.Timeout <= 0 {
+		c.Timeout = time.Minute
+	}
+	return c
+}
+
+// Client is one connection to a Thrift service. It implements thrift.TClient, for the generated
+// clients. One call at a time; after a call that failed in any way but with an answer from the peer
+// the connection is closed, since what would be read next belongs to nobody.
+type Client struct {
+	cfg       ClientConfig
+	conf      *thrift.TConfiguration
+	transport *transport
+	seq       int32
+	busy      atomic.Bool
+	broken    atomic.Bool
+}
+
+var _ thrift.TClient = (*Client)(nil)
+
+// Dial connects, TLS handshake included. Nothing is sent that a service would act on.
+func Dial(ctx context.Context, address string, cfg ClientConfig) (*Client, error) {
+	cfg = cfg.withDefaults()
+	if !cfg.Protocol.valid() {
+		return nil, fmt.Errorf("cannot speak %q; the protocols are binary and compact", cfg.Protocol)
+	}
+	ctx, cancel := context.WithDeadline(ctx, deadlineOf(ctx, cfg.Timeout))
+	defer cancel()
+	var nc net.Conn
+	var err error
+	dialer := net.Dialer{}
+	if cfg.TLS == nil {
+		nc, err = dialer.DialContext(ctx, "tcp", address)
+	} else {
+		secure := tls.Dialer{NetDialer: &dialer, Config: cfg.TLS}
+		nc, err = secure.DialContext(ctx, "tcp", address)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Client{
+		cfg: cfg, conf: configuration(cfg.MaxMessage, cfg.MaxContainer),
+		transport: newTransport(nc, cfg.Framed, cfg.MaxMessage, nil),
+	}, nil
+}
+
+func deadlineOf(ctx context.Context, timeout time.Duration) time.Time {
+	if deadline, ok := ctx.Deadline(); ok {
+		return deadline
+	}
+	return time.Now().Add(timeout)
+}
+
+// RemoteAddr returns the address connected to, resolved.
+func (c *Client) RemoteAddr() string { return c.transport.conn.RemoteAddr().String() }
+
+// Close closes the connection; a call under way fails.
+func (c *Client) Close() error { return c.transport.conn.Close() }
+
+var (
+	errConcurrent = errors.New("a call is under way on this connection; use one connection for each caller")
+	errBroken     = errors.New("this connection is spent: an earlier call on it failed; dial again")
+)
+
+// Call makes one call, within the deadline of ctx. Every error but one is ambiguous: the service may
+// have acted on the call. The one is a thrift.TApplicationException with the type UNKNOWN_METHOD.
+func (c *Client) Call(ctx context.Context, method string, args, result thrift.TStruct) (thrift.ResponseMeta, error) {
+	if !c.busy.CompareAndSwap(false, true) {
+		return thrift.ResponseMeta{}, errConcurrent
+	}
+	defer c.busy.Store(false)
+	if c.broken.Load() {
+		return thrift.ResponseMeta{}, errBroken
+	}
+	err := c.call(ctx, method, args, result)
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w (%w)", err, context.Cause(ctx))
+	}
+	return thrift.ResponseMeta{}, err
+}
+
+func (c *Client) call(ctx context.Context, method string, args, result thrift.TStruct) (err error) {
+	answered := false
+	defer func() {
+		if err != nil && !answered {
+			c.broken.Store(true)
+			_ = c.Close()
+		}
+	}()
+	deadline := deadlineOf(ctx, c.cfg.Timeout)
+	if err := c.transport.conn.SetDeadline(deadline); err != nil {
+		return err
+	}
+	// A context that is cancelled wakes whatever waits on the socket.
+	stop := context.AfterFunc(ctx, func() { _ = c.transport.conn.SetDeadline(time.Unix(1, 0)) })
+	defer func() {
+		if !stop() {
+			c.broken.Store(true) // the past deadline may strike at any moment from now on
+		}
+	}()
+
+	c.seq++
+	p := c.cfg.Protocol.over(c.transport, c.conf)
+	if err := p.WriteMessageBegin(ctx, method, thrift.CALL, c.seq); err != nil {
+		return err
+	}
+	if err := args.Write(ctx, p); err != nil {
+		return err
+	}
+	if err := p.WriteMessageEnd(ctx); err != nil {
+		return err
+	}
+	if err := p.Flush(ctx); err != nil {
+		return err
+	}
+	if result == nil {
+		return nil
+	}
+	answered, err = c.receive(ctx, p, method, result)
+	return err
+}
+
+// receive reads the answer. It reports true when an exception of the peer's was read to its end.
+func (c *Client) receive(ctx context.Context, p thrift.TProtocol, method string, result thrift.TStruct) (bool, error) {
+	if err := c.transport.begin(); err != nil {
+		return false, err
+	}
+	name, kind, seq, err := p.ReadMessageBegin(ctx)
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case name != method:
+		return false, thrift.NewTApplicationException(thrift.WRONG_METHOD_NAME, "the answer is to another method")
+	case seq != c.seq:
+		return false, thrift.NewTApplicationException(thrift.BAD_SEQUENCE_ID, "the answer is to another call")
+	case kind == thrift.EXCEPTION:
+		exception := thrift.NewTApplicationException(thrift.UNKNOWN_APPLICATION_EXCEPTION, "")
+		if err := exception.Read(ctx, p); err != nil {
+			return false, err
+		}
+		return c.transport.end(), exception
+	case kind != thrift.REPLY:
+		return false, thrift.NewTApplicationException(thrift.INVALID_MESSAGE_TYPE_EXCEPTION, "the answer is neither reply nor exception")
+	}
+	if err := result.Read(ctx, p); err != nil {
+		return false, err
+	}
+	if !c.transport.end() {
+		return false, thrift.NewTTransportExceptionFromError(errors.New("the answer's frame holds more than the answer"))
+	}
+	return false, p.ReadMessageEnd(ctx)
+}
