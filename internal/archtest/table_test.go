@@ -57,20 +57,22 @@ var rooms = []room{
 		"job", "raftnode", "command", "dispatch", "backend", "refresh", "retention",
 	}},
 
+	// Thrift over TCP with every bound that the library lacks, for servers and clients. Knows no service.
+	{path: "thriftnet"},
 	// Roles and tokens.
 	{path: "auth", imports: []string{"job"}},
 	// The Thrift servers and handlers, the client of backends; wire structs to domain and back.
-	{path: "rpc", imports: []string{"job", "command", genGo}},
+	{path: "rpc", imports: []string{"job", "command", "thriftnet", genGo}},
 	// Liveness, readiness and the metrics page.
 	{path: "httpserver", imports: []string{"job"}},
 	// The client that follows the leader.
-	{path: "client", imports: []string{genGo}},
+	{path: "client", imports: []string{"thriftnet", genGo}},
 	// The stub backend, for its program and for dev.
-	{path: "stub", imports: []string{genGo}},
-	// The registry of metrics.
-	{path: "metrics"},
+	{path: "stub", imports: []string{"thriftnet", genGo}},
 	// Defaults, strict load, validation; the version.
 	{path: "config"},
+	// The registry of metrics; config has the version for the build's metric.
+	{path: "metrics", imports: []string{"config"}},
 	// Wires it all: New, Start, Stop, Addr.
 	{path: "app", imports: []string{all}},
 	// One file per command. serve and dev need config and app; the rest only client.
