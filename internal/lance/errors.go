@@ -9,27 +9,27 @@ import (
 type Code string
 
 const (
-	// DatasetMissing: there is verifiably no Lance dataset at the locator.
+	// DatasetMissing says that there is verifiably no Lance dataset at the locator.
 	DatasetMissing Code = "DATASET_MISSING"
-	// ManifestDamaged: the newest manifest is not a well-formed one.
+	// ManifestDamaged says that the newest manifest is not a well-formed one.
 	ManifestDamaged Code = "MANIFEST_DAMAGED"
-	// Unsupported: well formed as far as it was read, but it uses something
+	// Unsupported is well formed as far as it was read, but uses something
 	// this reader does not know, or goes past one of its limits.
 	Unsupported Code = "DATASET_UNSUPPORTED"
-	// Unreadable: permission or input/output stood in the way; whether there is
+	// Unreadable says that permission or input/output stood in the way; whether there is
 	// a dataset is not known.
 	Unreadable Code = "DATASET_UNREADABLE"
-	// NotLocal: the locator is not one this process can read at all.
+	// NotLocal says that the locator is not one this process can read at all.
 	NotLocal Code = "DATASET_NOT_LOCAL"
-	// ColumnMissing: no top-level field has this name.
+	// ColumnMissing says that no top-level field has this name.
 	ColumnMissing Code = "COLUMN_MISSING"
-	// ColumnNested: the name is that of a field inside another one.
+	// ColumnNested says that the name is that of a field inside another one.
 	ColumnNested Code = "COLUMN_NESTED"
-	// ColumnAmbiguous: several top-level fields have this name.
+	// ColumnAmbiguous says that several top-level fields have this name.
 	ColumnAmbiguous Code = "COLUMN_AMBIGUOUS"
-	// ColumnUnsupported: the column's type has no place in a schema contract.
+	// ColumnUnsupported says that the column's type has no place in a schema contract.
 	ColumnUnsupported Code = "COLUMN_UNSUPPORTED"
-	// IndexAmbiguous: several stored index names differ only in case.
+	// IndexAmbiguous says that several stored index names differ only in case.
 	IndexAmbiguous Code = "INDEX_AMBIGUOUS"
 )
 

@@ -2,11 +2,8 @@ package lance
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"time"
-
-	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // maxIndexFields bounds the columns of one index; Lance builds on one today.
@@ -15,6 +12,7 @@ const maxIndexFields = 64
 // IndexType is the kind of an index as the master knows it.
 type IndexType string
 
+// The types of index that the master has built, replaced and dropped.
 const (
 	IVFPQ  IndexType = "IVF_PQ"
 	BTree  IndexType = "BTREE"
@@ -28,6 +26,7 @@ const (
 // Metric is the distance of a vector index.
 type Metric string
 
+// The metrics Lance knows, in the order of their numbers.
 const (
 	L2      Metric = "l2"
 	Cosine  Metric = "cosine"
@@ -57,9 +56,9 @@ type Index struct {
 }
 
 func (d *decoder) indexSection(s *section) error {
-	wanted := func(num protowire.Number) bool { return num == 1 }
-	return s.walk(wanted, func(num protowire.Number, v value) error {
-		if num != 1 {
+	wanted := func(field int32) bool { return field == 1 }
+	return s.walk(wanted, func(field int32, v value) error {
+		if field != 1 {
 			return nil
 		}
 		if len(d.dataset.Indexes) >= maxIndexes {
@@ -83,37 +82,41 @@ func (d *decoder) indexMetadata(v value) (Index, error) {
 	if err != nil {
 		return index, err
 	}
-	err = walkMessage(b, func(num protowire.Number, v value) (err error) {
-		switch num {
+	err = walkMessage(b, func(field int32, v value) (err error) {
+		switch field {
 		case 1:
-			return inPart("uuid", index.uuid(v))
+			index.UUID, err = uuid(v, index.UUID)
+			return inPart("uuid", err)
 		case 2:
 			index.FieldIDs, err = v.int32s(index.FieldIDs, maxIndexFields)
 			return inPart("field ids", err)
 		case 3:
 			return inPart("name", d.text(&index.Name, v))
 		case 4:
-			return inPart("dataset version", index.builtFrom(v))
+			index.DatasetVersion, err = v.natural()
+			return inPart("dataset version", err)
 		case 6:
 			return inPart("details", d.indexDetails(&index, &details, v))
 		case 8:
-			return inPart("creation time", index.created(v))
+			index.CreatedAt, err = millis(v)
+			return inPart("creation time", err)
 		}
 		return nil
 	})
 	if err != nil {
 		return index, err
 	}
-	return index, inPart("details", index.classify(details))
+	return index, inPart("details", classify(&index, details))
 }
 
-func (x *Index) uuid(v value) error {
+// uuid reads sixteen bytes within a message of their own.
+func uuid(v value, before string) (string, error) {
 	b, err := v.message()
 	if err != nil {
-		return err
+		return before, err
 	}
-	return walkMessage(b, func(num protowire.Number, v value) error {
-		if num != 1 {
+	err = walkMessage(b, func(field int32, v value) error {
+		if field != 1 {
 			return nil
 		}
 		u, err := v.message()
@@ -123,33 +126,18 @@ func (x *Index) uuid(v value) error {
 		if len(u) != 16 {
 			return fmt.Errorf("%d bytes where 16 are expected", len(u))
 		}
-		x.UUID = fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
+		before = fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
 		return nil
 	})
+	return before, err
 }
 
-func (x *Index) builtFrom(v value) error {
-	n, err := v.uint64()
+func millis(v value) (time.Time, error) {
+	ms, err := v.natural()
 	if err != nil {
-		return err
+		return time.Time{}, err
 	}
-	if n > math.MaxInt64 {
-		return fmt.Errorf("%d is not below 2^63", n)
-	}
-	x.DatasetVersion = int64(n)
-	return nil
-}
-
-func (x *Index) created(v value) error {
-	ms, err := v.uint64()
-	if err != nil {
-		return err
-	}
-	if ms > math.MaxInt64 {
-		return fmt.Errorf("%d ms is no time", ms)
-	}
-	x.CreatedAt, err = wallTime(int64(ms/1000), int64(ms%1000)*int64(time.Millisecond))
-	return err
+	return wallTime(ms/1000, ms%1000*int64(time.Millisecond))
 }
 
 // indexDetails reads a type-tagged message: what it is, and its bytes.
@@ -158,8 +146,8 @@ func (d *decoder) indexDetails(index *Index, details *[]byte, v value) error {
 	if err != nil {
 		return err
 	}
-	return walkMessage(b, func(num protowire.Number, v value) (err error) {
-		switch num {
+	return walkMessage(b, func(field int32, v value) (err error) {
+		switch field {
 		case 1:
 			return d.text(&index.TypeURL, v)
 		case 2:
@@ -171,11 +159,11 @@ func (d *decoder) indexDetails(index *Index, details *[]byte, v value) error {
 
 // classify decides the type. The package before the message's name has moved
 // between releases, so only the name counts.
-func (x *Index) classify(details []byte) error {
+func classify(x *Index, details []byte) error {
 	name := x.TypeURL[strings.LastIndexAny(x.TypeURL, "./")+1:]
 	switch strings.ToLower(name) {
 	case "vectorindexdetails":
-		return x.vectorDetails(details)
+		return vectorDetails(x, details)
 	case "btreeindexdetails":
 		x.Type = BTree
 	case "bitmapindexdetails":
@@ -188,14 +176,14 @@ func (x *Index) classify(details []byte) error {
 // recorded and nothing else shapes it: writers before that record left the
 // details empty for every kind of vector index, and calling one of those equal
 // to a requested IVF_PQ would be a guess.
-func (x *Index) vectorDetails(b []byte) error {
+func vectorDetails(x *Index, b []byte) error {
 	var (
 		metric        uint64
 		bits, vectors uint32
 		pq, other     bool
 	)
-	err := walkMessage(b, func(num protowire.Number, v value) (err error) {
-		switch num {
+	err := walkMessage(b, func(field int32, v value) (err error) {
+		switch field {
 		case 1:
 			metric, err = v.uint64()
 			return inPart("metric", err)
@@ -205,8 +193,8 @@ func (x *Index) vectorDetails(b []byte) error {
 			if err != nil {
 				return inPart("product quantization", err)
 			}
-			return inPart("product quantization", walkMessage(b, func(num protowire.Number, v value) (err error) {
-				switch num {
+			return inPart("product quantization", walkMessage(b, func(field int32, v value) (err error) {
+				switch field {
 				case 1:
 					bits, err = v.uint32()
 				case 2:

@@ -18,6 +18,7 @@ func Dir(root string) Source { return dir(root) }
 
 type dir string
 
+// Versions lists the folder a chunk at a time.
 func (d dir) Versions(ctx context.Context, visit func(string) error) error {
 	if err := d.mustBeFolder(string(d), "there is no such folder"); err != nil {
 		return err
@@ -66,6 +67,7 @@ func (d dir) mustBeFolder(path, missing string) error {
 	return nil
 }
 
+// Open opens a regular file and nothing else.
 func (d dir) Open(ctx context.Context, name string) (Object, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -107,9 +109,13 @@ type localFile struct {
 	size int64
 }
 
-func (l *localFile) Size() int64  { return l.size }
+// Size is the length when the file was opened.
+func (l *localFile) Size() int64 { return l.size }
+
+// Close closes the file.
 func (l *localFile) Close() error { return l.f.Close() }
 
+// ReadRange fills p from offset off.
 func (l *localFile) ReadRange(ctx context.Context, p []byte, off int64) error {
 	if err := ctx.Err(); err != nil {
 		return err

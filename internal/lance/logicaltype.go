@@ -13,6 +13,7 @@ type Kind uint8
 const (
 	// UnsupportedKind is every type no index of the master's can be built on.
 	UnsupportedKind Kind = iota
+	// BoolKind and those that follow are named for the types they hold.
 	BoolKind
 	IntKind
 	UintKind
@@ -185,6 +186,7 @@ func (t DataType) Spelling() string {
 		return "timestamp<" + t.Unit + `,tz="` + t.Zone + `">`
 	case VectorKind:
 		return "fixed_size_list"
+	case StructKind, UnsupportedKind:
 	}
 	return ""
 }

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"google.golang.org/protobuf/encoding/protowire"
 )
 
 const (
@@ -27,8 +25,8 @@ const (
 	maxDepth   = 128      // fields within fields
 )
 
-// readerFlags are the features that a reader of the manifest must know. None of
-// them changes the meaning of fields, version or index list.
+// readerFlags are the features a dataset may use. None of them changes what fields,
+// version and index list mean; of one that is not here nothing can be said.
 const (
 	flagDeletionFiles = 1 << iota
 	flagStableRowIDs
@@ -61,12 +59,12 @@ func readManifest(ctx context.Context, object Object, name manifestName) (*Datas
 // say otherwise.
 type decoder struct {
 	dataset  *Dataset
-	index    uint64 // offset of the index section
+	index    int64 // offset of the index section
 	hasIndex bool
 	seconds  int64 // of the timestamp
 	nanos    int32
 	hasTime  bool
-	version  uint64
+	version  int64
 	texts    int           // bytes of text kept so far
 	byID     map[int32]int // field id to its place in dataset.Fields
 	depth    []int         // of each field
@@ -124,7 +122,7 @@ func inPart(part string, err error) error {
 	return fmt.Errorf("%s: %w", part, err)
 }
 
-func parseFooter(b []byte) (position uint64, err error) {
+func parseFooter(b []byte) (position int64, err error) {
 	if got := b[12:16]; string(got) != magic {
 		return 0, fmt.Errorf("the file ends in %q where a Lance manifest ends in %q", got, magic)
 	}
@@ -133,28 +131,29 @@ func parseFooter(b []byte) (position uint64, err error) {
 		return 0, &Error{Code: Unsupported, Reason: fmt.Sprintf(
 			"the manifest has format version %d.%d; only %d.%d is known", major, minor, majorVersion, minorVersion)}
 	}
-	// A negative position is one far past the end, which openSection refuses.
-	return binary.LittleEndian.Uint64(b), nil
+	return signed(binary.LittleEndian.Uint64(b)), nil
 }
 
 func (d *decoder) manifest(s *section) error {
-	wanted := func(num protowire.Number) bool {
-		switch num {
+	wanted := func(field int32) bool {
+		switch field {
 		case 1, 3, 6, 7, 9, 10:
 			return true
 		}
 		return false // fragments above all: they are most of a large manifest
 	}
-	return s.walk(wanted, func(num protowire.Number, v value) (err error) {
-		switch num {
+	return s.walk(wanted, func(field int32, v value) (err error) {
+		switch field {
 		case 1:
-			return inPart(fmt.Sprintf("field description %d", len(d.dataset.Fields)+1), d.field(v))
+			if err := d.field(v); err != nil {
+				return inPart(fmt.Sprintf("field description %d", len(d.dataset.Fields)+1), err)
+			}
 		case 3:
-			d.version, err = v.uint64()
+			d.version, err = v.natural()
 			return inPart("version", err)
 		case 6:
 			d.hasIndex = true
-			d.index, err = v.uint64()
+			d.index, err = v.natural()
 			return inPart("index section offset", err)
 		case 7:
 			d.hasTime = true
@@ -175,7 +174,7 @@ func (d *decoder) checkManifest(named int64) error {
 	if unknown := d.dataset.ReaderFlags &^ readerFlags; unknown != 0 {
 		return &Error{Code: Unsupported, Reason: "the manifest needs readers that know feature flags " + bitNames(unknown) + ", which this one does not"}
 	}
-	if d.version != uint64(named) {
+	if d.version != named {
 		return fmt.Errorf("the file name stands for version %d and the manifest in it for version %d", named, d.version)
 	}
 	d.dataset.Version = named
@@ -205,8 +204,8 @@ func (d *decoder) timestamp(v value) error {
 	if err != nil {
 		return err
 	}
-	return walkMessage(b, func(num protowire.Number, v value) (err error) {
-		switch num {
+	return walkMessage(b, func(field int32, v value) (err error) {
+		switch field {
 		case 1:
 			d.seconds, err = v.int64()
 		case 2:
@@ -248,8 +247,8 @@ func (d *decoder) field(v value) error {
 		return tooMuch("more than %d fields", maxFields)
 	}
 	var f Field
-	err = walkMessage(b, func(num protowire.Number, v value) (err error) {
-		switch num {
+	err = walkMessage(b, func(field int32, v value) (err error) {
+		switch field {
 		case 2:
 			return inPart("name", d.text(&f.Name, v))
 		case 3:

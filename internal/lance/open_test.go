@@ -372,20 +372,20 @@ func TestContextEnds(t *testing.T) {
 	for _, step := range []string{"open", "read"} {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		src := cancelling{memory: v1(1, file(one(), nil)), step: step, cancel: cancel}
+		src := cancelsEarly{memory: v1(1, file(one(), nil)), step: step, cancel: cancel}
 		if _, err := OpenSource(ctx, src); !errors.Is(err, context.Canceled) || CodeOf(err) != "" {
 			t.Errorf("%s: got %v with code %q, want the context's own error", step, err, CodeOf(err))
 		}
 	}
 }
 
-type cancelling struct {
+type cancelsEarly struct {
 	memory
 	step   string
 	cancel func()
 }
 
-func (c cancelling) Open(ctx context.Context, name string) (Object, error) {
+func (c cancelsEarly) Open(ctx context.Context, name string) (Object, error) {
 	c.cancel()
 	if c.step == "open" {
 		return nil, ctx.Err()

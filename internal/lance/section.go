@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -33,6 +34,7 @@ func readTail(ctx context.Context, o Object) (*tail, error) {
 	return t, o.ReadRange(ctx, t.data, t.from)
 }
 
+// ReadRange reads from memory when it can.
 func (t *tail) ReadRange(ctx context.Context, p []byte, off int64) error {
 	if off < t.from {
 		return t.Object.ReadRange(ctx, p, off)
@@ -55,16 +57,16 @@ type section struct {
 
 // openSection reads the u32 length at offset at; the message and its length
 // must end at or before limit.
-func openSection(ctx context.Context, file Object, at uint64, limit int64) (*section, error) {
+func openSection(ctx context.Context, file Object, at, limit int64) (*section, error) {
 	const frame = 4
-	if at > uint64(limit) || uint64(limit)-at < frame {
+	if at < 0 || at > limit-frame {
 		return nil, fmt.Errorf("its position %d leaves no room for a length before byte %d", at, limit)
 	}
 	var head [frame]byte
-	if err := file.ReadRange(ctx, head[:], int64(at)); err != nil {
+	if err := file.ReadRange(ctx, head[:], at); err != nil {
 		return nil, &ioError{err}
 	}
-	s := &section{ctx: ctx, file: file, at: int64(at) + frame}
+	s := &section{ctx: ctx, file: file, at: at + frame}
 	s.end = s.at + int64(binary.LittleEndian.Uint32(head[:]))
 	if s.end > limit {
 		return nil, fmt.Errorf("its length of %d bytes at position %d runs past byte %d", s.end-s.at, at, limit)
@@ -98,7 +100,7 @@ func (s *section) skip(n int64) {
 
 // walk calls visit for every field of the message. The bytes of a field that
 // wanted does not name are passed over without being read.
-func (s *section) walk(wanted func(protowire.Number) bool, visit func(protowire.Number, value) error) error {
+func (s *section) walk(wanted func(field int32) bool, visit visitor) error {
 	const maxHead = 2 * 10 // a tag and a length or number
 	for s.at < s.end {
 		head, err := s.peek(maxHead)
@@ -115,7 +117,7 @@ func (s *section) walk(wanted func(protowire.Number) bool, visit func(protowire.
 				return fmt.Errorf("at byte %d: %w", s.at, err)
 			}
 			s.skip(int64(n + m))
-			if err := visit(num, v); err != nil {
+			if err := visit(int32(num), v); err != nil {
 				return err
 			}
 			continue
@@ -124,33 +126,37 @@ func (s *section) walk(wanted func(protowire.Number) bool, visit func(protowire.
 		if m < 0 {
 			return s.wireError(m)
 		}
-		if err := s.walkBytes(num, int64(n+m), size, wanted(num), visit); err != nil {
+		if err := s.walkBytes(int32(num), int64(n+m), size, wanted(int32(num)), visit); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *section) walkBytes(num protowire.Number, head int64, size uint64, wanted bool, visit func(protowire.Number, value) error) error {
-	if left := uint64(s.end - s.at - head); size > left {
-		return fmt.Errorf("at byte %d: field %d claims %d bytes where %d are left", s.at, num, size, left)
+// walkBytes passes over the head of a bytes field and then visits or skips the
+// claimed number of bytes, which are first held against what is left.
+func (s *section) walkBytes(field int32, head int64, claimed uint64, wanted bool, visit visitor) error {
+	left := s.end - s.at - head
+	if claimed > math.MaxInt64 || int64(claimed) > left {
+		return fmt.Errorf("at byte %d: field %d claims %d bytes where %d are left", s.at, field, claimed, left)
 	}
+	size := int64(claimed)
 	s.skip(head)
 	if !wanted {
-		s.skip(int64(size))
+		s.skip(size)
 		return s.ctx.Err()
 	}
 	if size > maxMessage {
-		return tooMuch("field %d at byte %d is %d bytes long; the limit is %d", num, s.at, size, maxMessage)
+		return tooMuch("field %d at byte %d is %d bytes long; the limit is %d", field, s.at, size, maxMessage)
 	}
-	b, err := s.peek(int64(size))
+	b, err := s.peek(size)
 	if err != nil {
 		return err
 	}
-	if err := visit(num, value{typ: protowire.BytesType, bytes: b}); err != nil {
+	if err := visit(field, value{typ: protowire.BytesType, bytes: b}); err != nil {
 		return err
 	}
-	s.skip(int64(size))
+	s.skip(size)
 	return nil
 }
 

@@ -16,11 +16,14 @@ type value struct {
 	bytes  []byte // BytesType; shared with the buffer it came from
 }
 
+// visitor is called with the number of a message's field and its value.
+type visitor func(field int32, v value) error
+
 // consumeScalar reads what is neither bytes nor a group. The groups of the first
 // protobuf syntax exist nowhere in this format and are refused rather than
 // skipped: they alone could nest without bound.
-func consumeScalar(num protowire.Number, typ protowire.Type, b []byte) (value, int, error) {
-	v, n := value{typ: typ}, 0
+func consumeScalar(num protowire.Number, typ protowire.Type, b []byte) (v value, n int, err error) {
+	v.typ = typ
 	switch typ {
 	case protowire.VarintType:
 		v.number, n = protowire.ConsumeVarint(b)
@@ -42,7 +45,7 @@ func consumeScalar(num protowire.Number, typ protowire.Type, b []byte) (value, i
 // walkMessage calls visit for every field of a message in memory. As in any
 // protobuf decoder a later scalar replaces an earlier one, and unknown fields are
 // the visitor's to ignore.
-func walkMessage(b []byte, visit func(protowire.Number, value) error) error {
+func walkMessage(b []byte, visit visitor) error {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
 		if n < 0 {
@@ -59,7 +62,7 @@ func walkMessage(b []byte, visit func(protowire.Number, value) error) error {
 			return err
 		}
 		b = b[n:]
-		if err := visit(num, v); err != nil {
+		if err := visit(int32(num), v); err != nil {
 			return err
 		}
 	}
@@ -75,10 +78,13 @@ func (v value) uint64() (uint64, error) {
 
 func (v value) uint32() (uint32, error) {
 	n, err := v.uint64()
-	if err == nil && n > math.MaxUint32 {
-		err = fmt.Errorf("the number %d does not fit 32 bits", n)
+	if err != nil {
+		return 0, err
 	}
-	return uint32(n), err
+	if n > math.MaxUint32 {
+		return 0, fmt.Errorf("the number %d does not fit 32 bits", n)
+	}
+	return uint32(n), nil
 }
 
 // int32 accepts both spellings of a negative number: sign-extended to ten bytes,
@@ -92,15 +98,32 @@ func (v value) int32() (int32, error) {
 }
 
 func toInt32(n uint64) (int32, error) {
-	if i := int64(n); i < math.MinInt32 || i > math.MaxUint32 {
+	if i := signed(n); i < math.MinInt32 || i > math.MaxUint32 {
 		return 0, fmt.Errorf("the number %d does not fit 32 bits", i)
 	}
-	return int32(n), nil
+	return int32(n), nil //nolint:gosec // the range is checked above; wrapping is how negative numbers are read
 }
 
 func (v value) int64() (int64, error) {
 	n, err := v.uint64()
-	return int64(n), err
+	return signed(n), err
+}
+
+// signed reads the two's complement that the wire keeps negative numbers in.
+func signed(n uint64) int64 {
+	return int64(n)
+}
+
+// natural is a number that the format has as u64 and that means nothing from 2^63 on.
+func (v value) natural() (int64, error) {
+	n, err := v.uint64()
+	if err != nil {
+		return 0, err
+	}
+	if n > math.MaxInt64 {
+		return 0, fmt.Errorf("the number %d is not below 2^63", n)
+	}
+	return int64(n), nil
 }
 
 func (v value) bool() (bool, error) {
