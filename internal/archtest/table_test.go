@@ -30,6 +30,8 @@ type room struct {
 var rooms = []room{
 	// The record, its states, transitions and classification, names, locators, quotas. Pure.
 	{path: "job", deterministic: true},
+	// A whole state in memory, for the tests of job and of those who read it.
+	{path: "job/jobtest", imports: []string{"job"}, deterministic: true, testOnly: true},
 	// The journal's commands and records, and their codec.
 	{path: "command", imports: []string{"job", genGo}, deterministic: true},
 	// The state file: buckets, keys, transactions, snapshot and restore.

@@ -1,0 +1,135 @@
+package job
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// PropertyBounds are the upper bounds on an IVF_PQ index's numbers, as the
+// settings had them at admission.
+type PropertyBounds struct{ MaxNumPartitions, MaxNumSubVectors int32 }
+
+// Bounds returns the bounds in force.
+func (s Settings) Bounds() PropertyBounds {
+	return PropertyBounds{MaxNumPartitions: s.MaxNumPartitions, MaxNumSubVectors: s.MaxNumSubVectors}
+}
+
+// The metrics of an IVF_PQ index.
+const (
+	MetricL2     = "l2"
+	MetricCosine = "cosine"
+	MetricDot    = "dot"
+)
+
+// IVFPQ are the properties of an IVF_PQ index. The JSON names are the wire's; the
+// fields stand in the order of their names, so that the stored form is sorted.
+type IVFPQ struct {
+	IndexType     IndexType `json:"index_type"`
+	Metric        string    `json:"metric"`
+	NumBits       int32     `json:"num_bits,string"`
+	NumPartitions int32     `json:"num_partitions,string"`
+	NumSubVectors int32     `json:"num_sub_vectors,string"`
+}
+
+// pqBits is the only size of a product quantizer's code.
+const pqBits = 8
+
+// ParseIndexType reads the name of an index type in any case.
+func ParseIndexType(s string) (IndexType, bool) {
+	switch t := IndexType(upper(s)); t {
+	case IndexIVFPQ, IndexBTree, IndexBitmap:
+		return t, true
+	default:
+		return "", false
+	}
+}
+
+// ParseIVFPQ reads the properties of an IVF_PQ index. Keys and the metric are read
+// in any case; an unknown or repeated key is refused. metric defaults to l2 and
+// num_bits to 8, which is its only value; the two numbers are required.
+func ParseIVFPQ(properties []Property, bounds PropertyBounds) (IVFPQ, *Refusal) {
+	pq := IVFPQ{IndexType: IndexIVFPQ, Metric: MetricL2, NumBits: pqBits}
+	seen := map[string]bool{}
+	for _, p := range properties {
+		key := lower(p.Key)
+		if seen[key] {
+			return IVFPQ{}, invalid("property %q is given more than once", key)
+		}
+		var refusal *Refusal
+		switch key {
+		case "metric":
+			pq.Metric = lower(p.Value)
+			if pq.Metric != MetricL2 && pq.Metric != MetricCosine && pq.Metric != MetricDot {
+				refusal = invalid("the property metric must be l2, cosine or dot")
+			}
+		case "num_bits":
+			pq.NumBits, refusal = propertyNumber(key, p.Value, pqBits, pqBits)
+		case "num_partitions":
+			pq.NumPartitions, refusal = propertyNumber(key, p.Value, 1, bounds.MaxNumPartitions)
+		case "num_sub_vectors":
+			pq.NumSubVectors, refusal = propertyNumber(key, p.Value, 1, bounds.MaxNumSubVectors)
+		default:
+			refusal = refuse(CodeInvalid, fmt.Sprintf("IVF_PQ has no property %q", printable(p.Key)),
+				"its properties are metric, num_bits, num_partitions and num_sub_vectors")
+		}
+		if refusal != nil {
+			return IVFPQ{}, refusal
+		}
+		seen[key] = true
+	}
+	for _, key := range []string{"num_partitions", "num_sub_vectors"} {
+		if !seen[key] {
+			return IVFPQ{}, refuse(CodeInvalid, "IVF_PQ needs the property "+key, "give it as a positive number")
+		}
+	}
+	return pq, nil
+}
+
+// CanonicalProperties returns the one stored form of an index's properties: JSON
+// with sorted keys and string values for IVF_PQ, nothing for the types that take
+// none.
+func CanonicalProperties(t IndexType, properties []Property, bounds PropertyBounds) (string, *Refusal) {
+	switch t {
+	case IndexIVFPQ:
+		pq, refusal := ParseIVFPQ(properties, bounds)
+		if refusal != nil {
+			return "", refusal
+		}
+		text, err := json.Marshal(pq)
+		if err != nil {
+			return "", refuse(CodeInternal, "the properties could not be written: "+err.Error(), "")
+		}
+		return string(text), nil
+	case IndexBTree, IndexBitmap:
+		if len(properties) > 0 {
+			return "", refuse(CodeInvalid, fmt.Sprintf("%s takes no properties", t), "leave them out")
+		}
+		return "", nil
+	default:
+		return "", invalid("the index type is none of IVF_PQ, BTREE, BITMAP")
+	}
+}
+
+// propertyNumber reads a number in plain decimal digits.
+func propertyNumber(key, s string, low, high int32) (int32, *Refusal) {
+	n, err := strconv.ParseUint(s, 10, 31)
+	if err != nil || n < uint64(low) || n > uint64(high) {
+		if low == high {
+			return 0, invalid("the property %s must be %d", key, low)
+		}
+		return 0, invalid("the property %s must be a number from %d to %d", key, low, high)
+	}
+	return int32(n), nil //nolint:gosec // it was parsed as 31 bits
+}
+
+// upper upper-cases ASCII letters only; see lower.
+func upper(s string) string {
+	return strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' {
+			return r - 'a' + 'A'
+		}
+		return r
+	}, s)
+}
