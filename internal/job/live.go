@@ -213,4 +213,7 @@ func (s *idSet) remove(id ID) {
 	if i, found := slices.BinarySearch(*s, id); found {
 		*s = slices.Delete(*s, i, i+1)
 	}
+	if len(*s) == 0 {
+		*s = nil // an emptied set is a new one's equal
+	}
 }

@@ -11,11 +11,15 @@ import (
 const reservedPrefix = "__lance_"
 
 // NormalizeIndexName returns the spelling under which an index name is fenced:
-// its lower case by Unicode's full mapping, whatever the language. It equals
-// Java's toLowerCase(Locale.ROOT), by which the datasets' other writers compare
-// names; the tests name the letters where that takes care. It is computed once,
-// at admission, and the result travels in the journal: no state machine computes
-// it again, since another build may have other Unicode tables.
+// its lower case by Unicode's full mapping, whatever the language. Letter by
+// letter it equals Java's toLowerCase(Locale.ROOT), by which the datasets' other
+// writers compare names, but for letters younger than the older of the two
+// builds' Unicode tables. They differ over which capital sigma ends a word, where
+// digits, '_', '-' or ':' stand between it and another letter: Java writes the
+// final form in "a_\u03A3", this the other one. Either way a name has one key.
+//
+// The key is computed once, before admission, and travels in the journal. No state
+// machine computes it again, since another build may have other tables.
 func NormalizeIndexName(s string) string {
 	// A Caser keeps state between calls, so each call has its own.
 	return cases.Lower(language.Und).String(s)

@@ -1,7 +1,6 @@
 package job
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -23,14 +22,20 @@ const (
 	MetricDot    = "dot"
 )
 
-// IVFPQ are the properties of an IVF_PQ index. The JSON names are the wire's; the
-// fields stand in the order of their names, so that the stored form is sorted.
+// IVFPQ are the properties of an IVF_PQ index.
 type IVFPQ struct {
-	IndexType     IndexType `json:"index_type"`
-	Metric        string    `json:"metric"`
-	NumBits       int32     `json:"num_bits,string"`
-	NumPartitions int32     `json:"num_partitions,string"`
-	NumSubVectors int32     `json:"num_sub_vectors,string"`
+	Metric        string
+	NumBits       int32
+	NumPartitions int32
+	NumSubVectors int32
+}
+
+// JSON returns the stored form, as the wire has it: sorted keys, string values,
+// the index type among them, every default made explicit.
+func (p IVFPQ) JSON() string {
+	// No value needs escaping: a metric is one of three words.
+	return fmt.Sprintf(`{"index_type":%q,"metric":%q,"num_bits":"%d","num_partitions":"%d","num_sub_vectors":"%d"}`,
+		IndexIVFPQ, p.Metric, p.NumBits, p.NumPartitions, p.NumSubVectors)
 }
 
 // pqBits is the only size of a product quantizer's code.
@@ -50,7 +55,7 @@ func ParseIndexType(s string) (IndexType, bool) {
 // in any case; an unknown or repeated key is refused. metric defaults to l2 and
 // num_bits to 8, which is its only value; the two numbers are required.
 func ParseIVFPQ(properties []Property, bounds PropertyBounds) (IVFPQ, *Refusal) {
-	pq := IVFPQ{IndexType: IndexIVFPQ, Metric: MetricL2, NumBits: pqBits}
+	pq := IVFPQ{Metric: MetricL2, NumBits: pqBits}
 	seen := map[string]bool{}
 	for _, p := range properties {
 		key := lower(p.Key)
@@ -97,11 +102,7 @@ func CanonicalProperties(t IndexType, properties []Property, bounds PropertyBoun
 		if refusal != nil {
 			return "", refusal
 		}
-		text, err := json.Marshal(pq)
-		if err != nil {
-			return "", refuse(CodeInternal, "the properties could not be written: "+err.Error(), "")
-		}
-		return string(text), nil
+		return pq.JSON(), nil
 	case IndexBTree, IndexBitmap:
 		if len(properties) > 0 {
 			return "", refuse(CodeInvalid, fmt.Sprintf("%s takes no properties", t), "leave them out")

@@ -1,6 +1,9 @@
 package job
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Code types a refusal for programs. The numbers travel in the admin service and
 // never change.
@@ -49,6 +52,32 @@ const (
 	CodeTimeout           Code = 39
 	CodeRefreshFailed     Code = 40 // force release: the refresher failed
 )
+
+var refusalNames = map[Code]string{
+	CodeInvalid: "INVALID", CodeNotFound: "NOT_FOUND", CodeAlreadyExists: "ALREADY_EXISTS",
+	CodeGateClosed: "GATE_CLOSED", CodeFenceHeld: "FENCE_HELD", CodeQuotaTable: "QUOTA_TABLE",
+	CodeQuotaCatalog: "QUOTA_CATALOG", CodeQuotaGlobal: "QUOTA_GLOBAL", CodeRequestConflict: "REQUEST_CONFLICT",
+	CodeRevisionMismatch: "REVISION_MISMATCH", CodeWrongState: "WRONG_STATE",
+	CodeIdentityMismatch: "IDENTITY_MISMATCH", CodeDispatchPaused: "DISPATCH_PAUSED",
+	CodeBackendNotActive: "BACKEND_NOT_ACTIVE", CodeNoSlot: "NO_SLOT", CodeDuplicate: "DUPLICATE",
+	CodeEvidenceFull: "EVIDENCE_FULL", CodeInUse: "IN_USE", CodeNotFormed: "NOT_FORMED",
+	CodeAlreadyFormed: "ALREADY_FORMED", CodeQuarantined: "QUARANTINED", CodeAttemptMismatch: "ATTEMPT_MISMATCH",
+	CodeStaleTerm: "STALE_TERM", CodeUnsupportedLevel: "UNSUPPORTED_LEVEL", CodeIndexExists: "INDEX_EXISTS",
+	CodeIndexMissing: "INDEX_MISSING", CodeColumn: "COLUMN", CodeDatasetMissing: "DATASET_MISSING",
+	CodeDatasetDamaged: "DATASET_DAMAGED", CodeDatasetUnreadable: "DATASET_UNREADABLE",
+	CodeLocalDataset: "LOCAL_DATASET", CodeTooEarly: "TOO_EARLY", CodeNotLeader: "NOT_LEADER",
+	CodeUnavailable: "UNAVAILABLE", CodeOutcomeUnknown: "OUTCOME_UNKNOWN", CodeInternal: "INTERNAL",
+	CodeUnauthenticated: "UNAUTHENTICATED", CodePermission: "PERMISSION", CodeTimeout: "TIMEOUT",
+	CodeRefreshFailed: "REFRESH_FAILED",
+}
+
+// String returns the code's name.
+func (c Code) String() string {
+	if n, ok := refusalNames[c]; ok {
+		return n
+	}
+	return fmt.Sprintf("unknown(%d)", int32(c))
+}
 
 // Refusal is why a command or request changes nothing. It is an answer, not a
 // fault: the same command in the same state is refused the same way everywhere.
