@@ -1,0 +1,275 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/lancemaster/lancemaster/internal/job"
+)
+
+// run is the dispatcher's work in one term.
+type run struct {
+	d         *Dispatcher
+	term      uint64
+	startedAt time.Time // right after the term's barrier
+	log       *slog.Logger
+	wake      chan struct{}
+
+	// rounds ends with the term: no round, preparation or refresh goes on after it.
+	rounds     context.Context
+	stopRounds context.CancelFunc
+	// sends ends a little later, so that what was sent may be answered and what is
+	// known may be journaled.
+	sends     context.Context
+	stopSends context.CancelFunc
+	running   sync.WaitGroup
+
+	mu           sync.Mutex
+	stopping     bool // no send is entered any more
+	jobs         map[job.ID]*jobState
+	reservations map[job.ID]*reservation
+	tokens       bucket
+	preparing    int
+	refreshes    refreshes
+	refreshTurn  int64
+	// inherited are the jobs that held a slot when the term began, by invocation.
+	// Only for them may the sweep count the old leader's longest write from the
+	// term's begin.
+	inherited  map[job.ID]string
+	rpcTimeout time.Duration // the longest backend.rpc_timeout of the term
+}
+
+// jobState is what a term's dispatcher remembers of one open job. Guarded by
+// run.mu.
+type jobState struct {
+	reason    string // why the job is not sent, as of the newest round
+	failures  int    // of preparing it, in a row
+	lastError string // of preparing it, or of the newest proposal about it
+	notBefore time.Time
+	prep      *preparation
+	deadline  *deadline
+	// proposeAfter holds back a sweep's proposal that failed.
+	proposeAfter time.Time
+}
+
+func newRun(ctx context.Context, d *Dispatcher, term uint64) *run {
+	r := &run{
+		d: d, term: term, startedAt: time.Now(), log: d.cfg.Logger.With("term", term),
+		wake: make(chan struct{}, 1),
+		jobs: make(map[job.ID]*jobState), reservations: make(map[job.ID]*reservation),
+		refreshes: make(refreshes),
+	}
+	r.rounds, r.stopRounds = context.WithCancel(ctx)
+	r.sends, r.stopSends = context.WithCancel(context.WithoutCancel(ctx))
+	return r
+}
+
+func (r *run) start() {
+	r.inherit()
+	r.running.Go(r.loop)
+	r.running.Go(func() {
+		<-r.rounds.Done()
+		r.closeLatches()
+	})
+}
+
+// inherit takes down which jobs held a slot before this term sent anything.
+func (r *run) inherit() {
+	r.inherited = make(map[job.ID]string)
+	r.d.cfg.Reader.Read(func(live *job.Live) {
+		for _, rec := range live.Jobs() {
+			if rec.HoldsSlot() {
+				r.inherited[rec.ID] = rec.Dispatch.InvocationID
+			}
+		}
+	})
+}
+
+// closeLatches is the end of the term for every send that was not written yet.
+func (r *run) closeLatches() {
+	r.mu.Lock()
+	r.stopping = true
+	r.mu.Unlock()
+	r.d.cfg.Sends.closeAll()
+}
+
+func (r *run) stop() {
+	r.closeLatches()
+	r.stopRounds()
+	bound := time.AfterFunc(stopTime, r.stopSends)
+	r.running.Wait()
+	r.settle(r.sends, true)
+	bound.Stop()
+	r.stopSends()
+}
+
+func (r *run) wakeUp() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// minPause keeps a due time that a round could do nothing about from making the
+// next round follow without a pause.
+const minPause = 10 * time.Millisecond
+
+// loop runs the rounds until the term ends.
+func (r *run) loop() {
+	for r.rounds.Err() == nil {
+		began := time.Now()
+		next := r.round()
+		r.d.metrics.roundDuration.Observe(time.Since(began).Seconds())
+		timer := time.NewTimer(max(time.Until(next), minPause))
+		select {
+		case <-r.wake:
+		case <-timer.C:
+		case <-r.rounds.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// round does what is due and returns when the next round is due at the latest.
+func (r *run) round() time.Time {
+	r.settle(r.rounds, false)
+	seen := r.look()
+	next := time.Now().Add(max(seen.settings.DispatchInterval, minPause))
+	next = earliest(next, r.settleDue())
+	next = earliest(next, r.sweepDeadlines(seen))
+	r.sweepPossibleLive(seen)
+	next = earliest(next, r.startRefreshes(seen))
+	return earliest(next, r.startDispatches(seen))
+}
+
+// state is what one round looks at. The records are immutable; all lists are in
+// ascending order of their ids.
+type state struct {
+	settings   job.Settings
+	pending    []*job.Record
+	running    []*job.Record
+	holding    []*job.Record // a slot, in any state
+	refreshing []*job.Record
+	backends   []*job.Backend
+	slots      map[job.BackendID]int
+	catalogs   map[string]*job.Catalog // of the pending and refreshing
+}
+
+// look reads the open jobs, whatever there is of history, and forgets what the
+// run remembers of jobs that are open no more.
+func (r *run) look() *state {
+	s := &state{slots: make(map[job.BackendID]int), catalogs: make(map[string]*job.Catalog)}
+	open := make(map[job.ID]bool)
+	r.d.cfg.Reader.Read(func(live *job.Live) {
+		s.settings = live.Settings()
+		s.backends = live.Backends()
+		for _, b := range s.backends {
+			s.slots[b.ID] = live.SlotsHeld(b.ID)
+		}
+		for _, rec := range live.Jobs() {
+			open[rec.ID] = true
+			s.sort(rec, live)
+		}
+	})
+	r.forget(open)
+	r.mu.Lock()
+	r.rpcTimeout = max(r.rpcTimeout, s.settings.RPCTimeout)
+	r.mu.Unlock()
+	return s
+}
+
+// sort puts a record into the lists it belongs to.
+func (s *state) sort(rec *job.Record, live *job.Live) {
+	if rec.HoldsSlot() {
+		s.holding = append(s.holding, rec)
+	}
+	switch {
+	case rec.State == job.StatePending:
+		s.pending = append(s.pending, rec)
+	case rec.State == job.StateRunning:
+		s.running = append(s.running, rec)
+		return
+	case owesRefresh(rec):
+		s.refreshing = append(s.refreshing, rec)
+	default:
+		return
+	}
+	name := rec.Target.Catalog
+	if _, known := s.catalogs[name]; !known {
+		s.catalogs[name] = live.Catalog(name)
+	}
+}
+
+func (r *run) forget(open map[job.ID]bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id := range r.jobs {
+		if !open[id] {
+			delete(r.jobs, id)
+		}
+	}
+	for id, item := range r.refreshes {
+		if !open[id] && !item.running {
+			delete(r.refreshes, id)
+		}
+	}
+	for id := range r.inherited {
+		if !open[id] {
+			delete(r.inherited, id)
+		}
+	}
+}
+
+// remembered returns what is remembered of a job. r.mu is held.
+func (r *run) remembered(id job.ID) *jobState {
+	st := r.jobs[id]
+	if st == nil {
+		st = &jobState{}
+		r.jobs[id] = st
+	}
+	return st
+}
+
+// end is how a proposal ended.
+type end int
+
+const (
+	applied     end = iota
+	refused         // certainly not applied, and why
+	notAppended     // certainly not applied
+	ambiguous       // applied, or not, or not yet
+)
+
+func endOf(err error) end {
+	if err == nil {
+		return applied
+	}
+	if _, ok := job.AsRefusal(err); ok {
+		return refused
+	}
+	if errors.Is(err, job.ErrNotAppended) {
+		return notAppended
+	}
+	return ambiguous
+}
+
+// propose journals one command within a bound.
+func (r *run) propose(ctx context.Context, command job.Command) (job.Answer, end, error) {
+	bounded, cancel := context.WithTimeout(ctx, proposeTime)
+	defer cancel()
+	answer, err := r.d.cfg.Proposer.Propose(bounded, command)
+	return answer, endOf(err), err
+}
+
+func (r *run) header() job.Header {
+	return job.Header{At: job.Millis(nowMillis(time.Now())), Actor: job.ActorSystem}
+}
+
+// leads reports whether this master still leads the run's term.
+func (r *run) leads() bool {
+	term, leader := r.d.cfg.Term.Term()
+	return leader && term == r.term && r.rounds.Err() == nil
+}

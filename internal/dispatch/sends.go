@@ -1,0 +1,160 @@
+package dispatch
+
+import (
+	"sync"
+	"time"
+
+	"github.com/lancemaster/lancemaster/internal/job"
+)
+
+// Sends is the process's table of sends: for each the latch, and what is known of
+// its end. It belongs to the process and outlives a term, because only the
+// process that owns a latch may conclude that nothing was sent; a new leader's
+// empty table concludes nothing.
+type Sends struct {
+	mu    sync.Mutex
+	byJob map[job.ID]*send
+}
+
+// NewSends returns an empty table.
+func NewSends() *Sends { return &Sends{byJob: make(map[job.ID]*send)} }
+
+// send is one attempt at one dispatch. Its latch and identity need no lock; the
+// rest is guarded by the table's.
+type send struct {
+	identity   job.Identity
+	backend    job.BackendID
+	term       uint64
+	proposedAt time.Time
+	duration   time.Duration // the job's execute deadline
+	latch      latch
+
+	// active: the attempt's goroutine still works on it.
+	active bool
+	// ambiguous: nobody knows whether MarkRunning was applied. The latch is CLOSED.
+	ambiguous bool
+	// endedAt is when nothing of this send could reach the network any more.
+	endedAt time.Time
+	// conclusion is what is to be journaled, nil while there is nothing to say: the
+	// attempt goes on, or the backend took the job and its report is awaited.
+	conclusion *conclusion
+	journaled  bool // the conclusion is in the journal, or is moot
+	failures   int  // of journaling it
+	retryAt    time.Time
+}
+
+// conclusion is what the owner of a latch knows of a send that needs no report.
+type conclusion struct {
+	// notEnqueued: nothing was sent or nothing was accepted. Else: no trusted result.
+	notEnqueued bool
+	message     string
+}
+
+// Close takes the latch of this invocation, if it is still OPEN, so that nothing
+// will be sent. It is for a report that arrives before its send, which then ends
+// as not sent. It reports whether it closed the latch.
+func (s *Sends) Close(id job.ID, invocation string) bool {
+	e := s.find(id, invocation)
+	return e != nil && e.latch.close()
+}
+
+// add enters a send with an OPEN latch. It is false when the job has one already.
+func (s *Sends) add(e *send) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byJob[e.identity.Job] != nil {
+		return false
+	}
+	e.active = true
+	s.byJob[e.identity.Job] = e
+	return true
+}
+
+// remove forgets a send.
+func (s *Sends) remove(e *send) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byJob[e.identity.Job] == e {
+		delete(s.byJob, e.identity.Job)
+	}
+}
+
+// find returns the send of this invocation, or nil.
+func (s *Sends) find(id job.ID, invocation string) *send {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.byJob[id]
+	if e == nil || e.identity.InvocationID != invocation {
+		return nil
+	}
+	return e
+}
+
+// has reports whether the job has a send of any invocation.
+func (s *Sends) has(id job.ID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byJob[id] != nil
+}
+
+// all returns the sends, in no order.
+func (s *Sends) all() []*send {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]*send, 0, len(s.byJob))
+	for _, e := range s.byJob {
+		list = append(list, e)
+	}
+	return list
+}
+
+// closeAll takes every OPEN latch: the term is over.
+func (s *Sends) closeAll() {
+	for _, e := range s.all() {
+		e.latch.close()
+	}
+}
+
+// end says that the attempt is over, and what is known. At most one call has an
+// effect that matters: the attempt's own.
+func (s *Sends) end(e *send, ambiguous bool, c *conclusion) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.active = false
+	e.ambiguous = ambiguous
+	e.conclusion = c
+	e.journaled = c == nil
+	e.endedAt = time.Now()
+}
+
+// sendState is what the rounds read of a send.
+type sendState struct {
+	active, ambiguous, journaled bool
+	conclusion                   *conclusion
+	endedAt, retryAt             time.Time
+}
+
+func (s *Sends) state(e *send) sendState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return sendState{
+		active: e.active, ambiguous: e.ambiguous, journaled: e.journaled,
+		conclusion: e.conclusion, endedAt: e.endedAt, retryAt: e.retryAt,
+	}
+}
+
+// settled says that the conclusion is journaled or moot.
+func (s *Sends) settled(e *send) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.journaled = true
+	e.ambiguous = false
+}
+
+// postpone says that the conclusion could not be journaled now.
+func (s *Sends) postpone(e *send) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.failures++
+	e.retryAt = time.Now().Add(backoff(e.failures, maxSettleBackoff))
+}
