@@ -1,0 +1,128 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+)
+
+// format is the layout described in doc.go. Another layout gets another number.
+const format byte = 1
+
+// initialMapSize is address space, not memory or disk. bbolt must map the file
+// anew when it outgrows its map, and for that waits until every read transaction
+// has ended; while a snapshot streams for minutes, applying would stand still. A
+// map larger than the file will ever be never needs that. On 32-bit systems, where
+// address space is scarce, 1 GiB has to do.
+const initialMapSize = int(1<<30) << (4 * (^uint(0) >> 63))
+
+// lockTimeout bounds the wait for the file's lock. It is above 0 because a process
+// that has just been killed may not be gone entirely.
+const lockTimeout = time.Second
+
+// restoreSuffix marks a snapshot that is being received beside the state file.
+const restoreSuffix = ".restore"
+
+// Store is an open state file.
+type Store struct {
+	db *bbolt.DB
+}
+
+// Open opens or creates the state file, and removes what an interrupted restore
+// left beside it. Its directory must exist.
+func Open(path string) (*Store, error) {
+	if err := os.Remove(path + restoreSuffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("cannot remove what an interrupted restore left: %w", err)
+	}
+	s, err := openFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := syncDir(filepath.Dir(path)); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func openFile(path string) (s *Store, err error) {
+	// bbolt panics on some damaged files instead of returning an error.
+	defer func() {
+		if fault := recover(); fault != nil {
+			s, err = nil, damaged(path, fmt.Errorf("%v", fault))
+		}
+	}()
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{
+		Timeout:         lockTimeout,
+		InitialMmapSize: initialMapSize,
+		// The list of free pages is kept as a map: with an array, a commit takes longer the
+		// more retention has freed. And it is not written with each commit, which a
+		// large list would make slow for ever; opening walks the pages instead.
+		FreelistType:   bbolt.FreelistMapType,
+		NoFreelistSync: true,
+		NoStatistics:   true,
+	})
+	switch {
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return nil, fmt.Errorf("another process uses this data directory: it holds the lock of %s;"+
+			" stop that process, or give this one a directory of its own", path)
+	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum),
+		errors.Is(err, bolterrors.ErrVersionMismatch):
+		return nil, damaged(path, err)
+	case err != nil:
+		return nil, fmt.Errorf("cannot open the state file: %w", err)
+	}
+	s = &Store{db: db}
+	if err := s.prepare(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func damaged(path string, cause error) error {
+	return fmt.Errorf("the state file %s is damaged: %w; move it away and start again:"+
+		" the node rebuilds it from its Raft log and snapshots", path, cause)
+}
+
+// prepare makes a new file's buckets, or checks the format of an old one.
+func (s *Store) prepare() error {
+	return s.db.Update(func(tx *bbolt.Tx) error {
+		if meta := tx.Bucket(bucketNames[bucketMeta]); meta != nil {
+			if have := meta.Get(metaFormat); !bytes.Equal(have, []byte{format}) {
+				return fmt.Errorf("the state file %s has format %v, this build knows format %d;"+
+					" start the version that wrote it", s.db.Path(), have, format)
+			}
+			return nil
+		}
+		for _, name := range bucketNames {
+			if _, err := tx.CreateBucket(name); err != nil {
+				return fmt.Errorf("cannot prepare the state file: %w", err)
+			}
+		}
+		return tx.Bucket(bucketNames[bucketMeta]).Put(metaFormat, []byte{format})
+	})
+}
+
+// Close ends the use of the file. It waits for transactions that are under way.
+func (s *Store) Close() error { return s.db.Close() }
+
+// syncDir makes a directory's entries durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("cannot open the data directory: %w", err)
+	}
+	err = d.Sync()
+	if closing := d.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		return fmt.Errorf("cannot make the data directory durable: %w", err)
+	}
+	return nil
+}
