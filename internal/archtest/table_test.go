@@ -69,6 +69,8 @@ var rooms = []room{
 	{path: "httpserver", imports: []string{"job"}},
 	// The client that follows the leader.
 	{path: "client", imports: []string{"thriftnet", genGo}},
+	// A fake admin service, for the tests of client and cli.
+	{path: "client/clienttest", imports: []string{genGo}, testOnly: true},
 	// The stub backend, for its program and for dev.
 	{path: "stub", imports: []string{"thriftnet", genGo}},
 	// Defaults, strict load, validation; the version.

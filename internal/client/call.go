@@ -1,0 +1,258 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lancemaster/lancemaster/gen-go/admin"
+)
+
+const (
+	// maxRounds is how often the list of addresses is gone through while masters
+	// answer but none can serve: with the pauses between, about six seconds, which
+	// an election fits into.
+	maxRounds = 6
+	// maxRedirects is how many times in one round a master's word about who leads
+	// is followed.
+	maxRedirects = 4
+
+	firstPause = 200 * time.Millisecond
+	maxPause   = 2 * time.Second
+)
+
+// pauseFunc waits, or returns early with the context's error.
+type pauseFunc func(context.Context, time.Duration) error
+
+func pauseFor(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// kind says what may follow when a call got no answer.
+type kind int
+
+const (
+	// reading changes nothing, so it may be asked again anywhere.
+	reading kind = iota
+	// repeatable changes something, but serving it twice does what once does.
+	repeatable
+	// once must not be served twice.
+	once
+)
+
+// operation is one call of the service and how it may be treated.
+type operation struct {
+	name  string // as the caller reads it in an error
+	kind  kind
+	extra time.Duration // how long the peer may hold the answer back on purpose
+	next  string        // what to do when the outcome of a repeatable call is unknown
+}
+
+func read(name string) operation   { return operation{name: name, kind: reading} }
+func change(name string) operation { return operation{name: name, kind: once} }
+
+// invoke makes one call, following the leader.
+func invoke[R any](ctx context.Context, c *Client, op operation, f func(context.Context, *admin.AdminServiceClient) (R, error)) (R, error) {
+	var answer R
+	err := c.do(ctx, op, func(ctx context.Context, s *admin.AdminServiceClient) (err error) {
+		answer, err = f(ctx, s)
+		return err
+	})
+	if err != nil {
+		var none R
+		return none, err
+	}
+	return answer, nil
+}
+
+type callFunc func(context.Context, *admin.AdminServiceClient) error
+
+// do goes through the addresses until one serves the call, an answer is final, or
+// the bounds are reached.
+func (c *Client) do(ctx context.Context, op operation, f callFunc) error {
+	pause := firstPause
+	r := round{c: c, op: op, f: f}
+	for n := 1; ; n++ {
+		r.queue, r.tried, r.faults, r.redirects = c.route(), nil, nil, 0
+		last, over := r.run(ctx)
+		switch {
+		case over && last == nil:
+			return nil
+		case over:
+			return r.mention(last)
+		}
+		c.setLeader("")
+		if !r.answered || n == maxRounds || c.pause(ctx, pause) != nil {
+			return r.mention(r.summary(last))
+		}
+		pause = min(2*pause, maxPause)
+	}
+}
+
+// round is a pass over the addresses, and then the next.
+type round struct {
+	c         *Client
+	op        operation
+	f         callFunc
+	queue     []string
+	tried     []string
+	redirects int
+	faults    []string
+
+	// Over all rounds:
+
+	answered bool   // a master was there, so that going round again makes sense
+	lost     *Error // the first attempt that may have been served, where op changes something
+}
+
+// run returns the last failure, and whether it (or its absence) is final.
+func (r *round) run(ctx context.Context) (last *Error, over bool) {
+	for len(r.queue) > 0 {
+		address := r.queue[0]
+		r.queue = r.queue[1:]
+		if slices.Contains(r.tried, address) {
+			continue
+		}
+		r.tried = append(r.tried, address)
+		e, v := r.c.attempt(ctx, address, r.op, r.f)
+		if e == nil {
+			r.c.setLeader(address)
+			return nil, true
+		}
+		switch {
+		case v == final:
+			return e, true
+		case v == ambiguous && r.op.kind != reading && e.Code != CodeUnavailable:
+			if r.lost == nil {
+				r.lost = e
+			}
+			if r.op.kind == once {
+				return e, true
+			}
+		case v == ambiguous && r.op.kind == once: // an answer, which says that nothing was done
+			return e, true
+		case e.Code == CodeNotLeader:
+			r.answered = true
+			r.follow(e.leader)
+		}
+		if e.Code == CodeUnavailable || e.Code == CodeOutcomeUnknown || e.Code == CodeConnectionLost {
+			r.answered = true
+		}
+		last = worse(last, e)
+		r.faults = append(r.faults, e.Message)
+		if ctx.Err() != nil {
+			return r.ended(ctx, e), true
+		}
+	}
+	return last, false
+}
+
+// follow puts the leader that a master named at the head of the queue. The name is
+// a peer's word: it is used only if it is an address, and only so many times.
+func (r *round) follow(leader string) {
+	if leader == "" || r.redirects == maxRedirects || checkAddress(leader) != nil {
+		return
+	}
+	r.redirects++
+	r.queue = append([]string{leader}, r.queue...)
+}
+
+// worse picks the failure to tell: that of a master that answered says more than
+// that of one that could not be reached.
+func worse(a, b *Error) *Error {
+	if a != nil && b.Code == CodeUnreachable {
+		return a
+	}
+	return b
+}
+
+func (r *round) ended(ctx context.Context, e *Error) *Error {
+	if canceled(ctx) {
+		return &Error{Code: CodeCanceled, Message: r.op.name + " was given up: " + e.Message, cause: ctx.Err()}
+	}
+	return e
+}
+
+// summary is the error after all rounds.
+func (r *round) summary(last *Error) *Error {
+	switch last.Code {
+	case CodeUnreachable:
+		return &Error{
+			Code:    CodeUnreachable,
+			Message: strings.Join(r.faults, "; "),
+			Next:    "start a master (lancemaster dev starts one to try things on), or name one that runs with --addr or LANCEMASTER_ADDR",
+			cause:   last.cause,
+		}
+	case CodeNotLeader:
+		return &Error{
+			Code:    CodeNotLeader,
+			Message: fmt.Sprintf("no leader was found; asked %s", strings.Join(r.tried, ", ")),
+			Next:    "try again in a few seconds; if it stays so, look at every master with: lancemaster health",
+			cause:   last,
+		}
+	}
+	return last
+}
+
+// mention turns the final failure of a call that an earlier attempt may have
+// carried out into one that says so.
+func (r *round) mention(last *Error) *Error {
+	if r.lost == nil {
+		return last
+	}
+	switch last.Code {
+	case CodeUnreachable, CodeTimeout, CodeCanceled, CodeConnectionLost, CodeBadReply, CodeNotLeader, CodeUnavailable, CodeOutcomeUnknown:
+		return unknownOutcome(r.op, r.lost)
+	}
+	told := *last
+	told.Message += fmt.Sprintf(" (an earlier attempt got no answer: %s)", r.lost.Message)
+	return &told
+}
+
+// attempt makes the call once at one address.
+func (c *Client) attempt(ctx context.Context, address string, op operation, f callFunc) (*Error, verdict) {
+	if c.isClosed() {
+		return &Error{Code: CodeCanceled, Message: "this client is closed"}, final
+	}
+	attemptCtx, cancel := context.WithTimeout(ctx, c.cfg.CallTimeout+op.extra)
+	defer cancel()
+	if op.kind == reading {
+		if k := c.takeIdle(address); k != nil {
+			err := k.use(attemptCtx, f)
+			c.giveBack(address, k)
+			if err == nil {
+				return nil, final
+			}
+			if k.fit || over(attemptCtx) {
+				return judge(ctx, attemptCtx, address, err)
+			}
+			// The peer closed the connection while it was idle, most likely.
+		}
+	}
+	k, err := c.dial(attemptCtx, address)
+	if err != nil {
+		return notSent(ctx, address, err)
+	}
+	err = k.use(attemptCtx, f)
+	c.giveBack(address, k)
+	if err == nil {
+		return nil, final
+	}
+	return judge(ctx, attemptCtx, address, err)
+}
+
+// over reports whether ctx has ended, or is about to: a socket's deadline can strike
+// a moment before the context's own.
+func over(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
+}
