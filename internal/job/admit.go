@@ -121,7 +121,7 @@ func checkTarget(t Target, m Mutation) *Refusal {
 	// The stored spelling that REPLACE and DROP carry may be longer than what a
 	// caller may ask for: letters differ in size between the cases.
 	if m == MutationCreate && len(t.IndexName) > MaxIndexName {
-		return invalid("the index name has %d bytes; at most %d are allowed", len(t.IndexName), MaxIndexName)
+		return checkText("the index name", t.IndexName, MaxIndexName)
 	}
 	if strings.HasPrefix(t.IndexKey, reservedPrefix) {
 		return reservedName()
@@ -237,7 +237,7 @@ func CheckQuotas(v interface {
 		{CodeQuotaGlobal, "the cluster", v.Unresolved(), s.MaxUnresolvedGlobal, "global"},
 	} {
 		if q.held >= q.limit {
-			return refuse(q.code, fmt.Sprintf("%s has %d unresolved jobs; at most %d are allowed", q.what, q.held, q.limit),
+			return refuse(q.code, fmt.Sprintf("%s has as many unresolved jobs as are allowed: %d of %d", q.what, q.held, q.limit),
 				"wait until some are resolved, or raise admission.max_unresolved_"+q.setting)
 		}
 	}

@@ -103,7 +103,7 @@ func transition(old *Record, p Position, h Header, kind EventKind, reason string
 	return JobChange{Old: old, New: r, Event: &Event{
 		Job: r.ID, Revision: r.Revision, Index: p.Index, Term: p.Term, At: h.At, Actor: h.Actor,
 		Kind: kind, From: old.State, To: r.State,
-		FromRefresh: old.Refresh.State, ToRefresh: r.Refresh.State, Reason: reason,
+		FromRefresh: old.dueRefresh().State, ToRefresh: r.dueRefresh().State, Reason: reason,
 	}}
 }
 

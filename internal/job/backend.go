@@ -66,7 +66,7 @@ func removeBackend(v View, c RemoveBackend) (Change, *Refusal) {
 		return Change{}, refusal
 	}
 	if held := v.SlotsHeld(old.ID); held > 0 {
-		return Change{}, refuse(CodeInUse, fmt.Sprintf("backend %d was not removed: %d slots are held on it", old.ID, held),
+		return Change{}, refuse(CodeInUse, fmt.Sprintf("backend %d was not removed: slots (%d) are held on it", old.ID, held),
 			"drain it and wait for termination proofs, or release the slots of jobs whose workers you know to be gone")
 	}
 	return Change{Backend: &BackendChange{ID: old.ID, Old: old}, Answer: Answer{Backend: old}}, nil

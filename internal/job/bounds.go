@@ -23,10 +23,10 @@ func invalid(format string, args ...any) *Refusal {
 // text, which may be large, hostile or secret.
 func checkText(what, s string, limit int) *Refusal {
 	if len(s) > limit {
-		return invalid("%s has %d bytes; at most %d are allowed", what, len(s), limit)
+		return invalid("%s must have at most %d bytes; %d were given", what, limit, len(s))
 	}
 	if !utf8.ValidString(s) {
-		return invalid("%s is not valid UTF-8", what)
+		return invalid("%s must be valid UTF-8", what)
 	}
 	return nil
 }
@@ -37,7 +37,7 @@ func checkLine(what, s string, limit int) *Refusal {
 		return r
 	}
 	if strings.ContainsFunc(s, unicode.IsControl) {
-		return invalid("%s holds a control character", what)
+		return invalid("%s must not hold a control character", what)
 	}
 	return nil
 }
@@ -45,7 +45,7 @@ func checkLine(what, s string, limit int) *Refusal {
 // checkName is checkLine for what must be there.
 func checkName(what, s string) *Refusal {
 	if s == "" {
-		return invalid("%s is empty", what)
+		return invalid("%s must not be empty", what)
 	}
 	return checkLine(what, s, MaxName)
 }
@@ -53,7 +53,7 @@ func checkName(what, s string) *Refusal {
 // checkNote is for what an operator must say in words.
 func checkNote(what, s string) *Refusal {
 	if strings.TrimSpace(s) == "" {
-		return refuse(CodeInvalid, what+" is empty", "say why; it is kept with the job")
+		return refuse(CodeInvalid, what+" must not be empty", "give it in words; it is kept")
 	}
 	return checkText(what, s, MaxNote)
 }

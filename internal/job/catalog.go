@@ -61,7 +61,7 @@ func checkMove(v View, old, next *Catalog) *Refusal {
 	if !moved || open == 0 {
 		return nil
 	}
-	return refuse(CodeInUse, fmt.Sprintf("the store of catalog %q was not changed: it has %d open jobs", old.Name, open),
+	return refuse(CodeInUse, fmt.Sprintf("the store of catalog %q was not changed under its open jobs (%d)", old.Name, open),
 		"wait until they are closed, or create another catalog")
 }
 
@@ -71,7 +71,7 @@ func removeCatalog(v View, c RemoveCatalog) (Change, *Refusal) {
 		return Change{}, noCatalog(c.Catalog)
 	}
 	if open := v.OpenInCatalog(old.Name); open > 0 {
-		return Change{}, refuse(CodeInUse, fmt.Sprintf("catalog %q was not removed: it has %d open jobs", old.Name, open),
+		return Change{}, refuse(CodeInUse, fmt.Sprintf("catalog %q was not removed: open jobs (%d) use it", old.Name, open),
 			"wait until they are closed")
 	}
 	return Change{Catalog: &CatalogChange{Name: old.Name, Old: old}, Answer: Answer{Catalog: old}}, nil

@@ -35,10 +35,10 @@ func CheckIndexName(s string) error {
 }
 
 func checkIndexName(s string) *Refusal {
-	if s == "" {
-		return invalid("the index name is empty")
+	if r := checkName("the index name", s); r != nil {
+		return r
 	}
-	if r := checkLine("the index name", s, MaxIndexName); r != nil {
+	if r := checkText("the index name", s, MaxIndexName); r != nil {
 		return r
 	}
 	key := NormalizeIndexName(s)

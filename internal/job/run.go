@@ -31,10 +31,10 @@ func markRunning(v View, p Position, c MarkRunning) (Change, *Refusal) {
 }
 
 func checkSend(c MarkRunning) *Refusal {
-	if c.InvocationID == "" {
-		return invalid("the invocation id is empty")
+	if r := checkName("the invocation id", c.InvocationID); r != nil {
+		return r
 	}
-	if r := checkLine("the invocation id", c.InvocationID, MaxInvocationID); r != nil {
+	if r := checkText("the invocation id", c.InvocationID, MaxInvocationID); r != nil {
 		return r
 	}
 	if c.ProcessEpoch <= 0 {
@@ -59,7 +59,7 @@ func checkRoom(v View, id BackendID) *Refusal {
 			"choose another, or undrain it")
 	}
 	if held, limit := v.SlotsHeld(id), v.Settings().MaxInflightPerBackend; held >= limit {
-		return refuse(CodeNoSlot, fmt.Sprintf("backend %d has %d slots held; at most %d are allowed", id, held, limit),
+		return refuse(CodeNoSlot, fmt.Sprintf("backend %d has no free slot: %d of %d are held", id, held, limit),
 			"wait for one to be released, choose another, or raise dispatch.max_inflight_per_backend")
 	}
 	return nil
