@@ -117,7 +117,11 @@ func Encode(c job.Command) ([]byte, error) {
 	if !ok {
 		return nil, &InvalidError{What: "command " + c.Name(), Err: errors.New("its name is not in the table of kinds")}
 	}
-	return k.bytes(commandFormat, "command ", c)
+	data, err := k.bytes(commandFormat, "command ", c)
+	if level := raises(c); err == nil && level > MaxLevel {
+		return nil, &InvalidError{What: "command " + k.name, Err: fmt.Errorf("this build supports level %d, not %d", MaxLevel, level)}
+	}
+	return data, err
 }
 
 // Decode reads what Encode wrote. The error is an *UnsupportedError or a
