@@ -1,0 +1,322 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lancemaster/lancemaster/gen-go/admin"
+	"github.com/lancemaster/lancemaster/internal/job"
+	"github.com/lancemaster/lancemaster/internal/thriftnet"
+)
+
+// Submit admits a job, or says why not, or says what it would do.
+func (a *Admin) Submit(ctx context.Context, req *admin.TSubmitRequest) (*admin.TSubmitResponse, error) {
+	m := method{name: "submit", access: writes, lost: repeatSubmit}
+	return serve(a, ctx, m, req, func(c call) (*admin.TSubmitResponse, error) {
+		s, refusal := submissionOf(req)
+		if refusal != nil {
+			return nil, refusal
+		}
+		s.Actor = c.actor
+		outcome, err := a.cfg.Submitter.Submit(c, s)
+		if err != nil {
+			return nil, err
+		}
+		return a.wireOutcome(outcome), nil
+	})
+}
+
+// submissionOf turns a request into a submission. What a field may hold is admission's to say; here
+// it must be there, and not be absurdly long.
+func submissionOf(req *admin.TSubmitRequest) (job.Submission, *job.Refusal) {
+	var f fields
+	s := job.Submission{
+		RequestID: f.bounded("request_id", req.RequestID, job.MaxName),
+		Catalog:   f.text("catalog", req.Catalog), Database: f.text("database_name", req.DatabaseName),
+		Table: f.text("table_name", req.TableName), DatasetURI: f.text("dataset_uri", req.DatasetURI),
+		IndexName: f.text("index_name", req.IndexName), IfNotExists: req.GetIfNotExists(), IfExists: req.GetIfExists(),
+		IndexType: f.optionalText("index_type", req.IndexType), Column: f.optionalText("column", req.Column),
+		DryRun: req.GetDryRun(),
+	}
+	if req.RequestID != nil && *req.RequestID == "" {
+		f.refuse("request_id", "is empty; leave it out or give it 1 to 1024 bytes")
+	}
+	switch m := req.Mutation; {
+	case m == nil:
+		f.refuse("mutation", "is missing")
+	case *m < 1 || *m > 3:
+		f.refuse("mutation", fmt.Sprintf("is %d; it must be CREATE (1), REPLACE (2) or DROP (3)", int64(*m)))
+	default:
+		s.Mutation = job.Mutation(*m) //nolint:gosec // 1..3
+	}
+	if req.ExecuteDeadlineMs != nil {
+		s.ExecuteDeadline = f.positive("execute_deadline_ms", req.ExecuteDeadlineMs)
+	}
+	for _, p := range req.Properties {
+		s.Properties = append(s.Properties, job.Property{
+			Key: f.optionalText("a property's key", &p.Key), Value: f.optionalText("a property's value", &p.Value),
+		})
+	}
+	if c := req.CallerSnapshot; c != nil {
+		s.CallerSnapshot = &job.CallerSnapshot{
+			DatasetVersion:  c.DatasetVersion,
+			SchemaContract:  f.bounded("caller_snapshot.schema_contract_json", c.SchemaContractJSON, maxContract),
+			StoredIndexName: f.optionalText("caller_snapshot.stored_index_name", c.StoredIndexName),
+		}
+	}
+	return s, f.refusal
+}
+
+// GetJob returns a job.
+func (a *Admin) GetJob(ctx context.Context, req *admin.TGetJobRequest) (*admin.TJob, error) {
+	return serve(a, ctx, method{name: "getJob", access: reads}, req, func(call) (*admin.TJob, error) {
+		rec, err := a.job(req.JobID)
+		if err != nil {
+			return nil, err
+		}
+		return a.wireJob(rec), nil
+	})
+}
+
+// job reads the job that a request names.
+func (a *Admin) job(number *int64) (*job.Record, error) {
+	var f fields
+	id := job.ID(f.positive("job_id", number))
+	if f.refusal != nil {
+		return nil, f.refusal
+	}
+	rec, err := a.cfg.State.Job(id)
+	if err != nil {
+		return nil, inside(err)
+	}
+	if rec == nil {
+		return nil, &job.Refusal{
+			Code: job.CodeNotFound, Message: fmt.Sprintf("there is no job %d", id),
+			Next: "list the jobs there are; one that ended long ago may have been removed",
+		}
+	}
+	return rec, nil
+}
+
+// maxPage bounds a page's size, so that a client need not take more than this and one job.
+const maxPage = 4 << 20
+
+// ListJobs returns one page of the jobs that match, newest first.
+func (a *Admin) ListJobs(ctx context.Context, req *admin.TListJobsRequest) (*admin.TListJobsResponse, error) {
+	return serve(a, ctx, method{name: "listJobs", access: reads}, req, func(call) (*admin.TListJobsResponse, error) {
+		q, refusal := queryOf(req)
+		if refusal != nil {
+			return nil, refusal
+		}
+		page, err := a.cfg.State.List(q)
+		for err == nil && q.Limit > 1 && pageSize(page) > maxPage {
+			q.Limit /= 2
+			page, err = a.cfg.State.List(q)
+		}
+		if err != nil {
+			return nil, inside(err)
+		}
+		answer := &admin.TListJobsResponse{Jobs: make([]*admin.TJob, 0, len(page.Jobs)), NextPageToken: optional(page.Next)}
+		retry := a.retryInterval()
+		for _, rec := range page.Jobs {
+			answer.Jobs = append(answer.Jobs, wireJob(rec, retry))
+		}
+		return answer, nil
+	})
+}
+
+// pageSize estimates a page's size on the wire by what has no small bound.
+func pageSize(p job.Page) int {
+	const fixed = 1024 // numbers and short texts of one job
+	size := 0
+	for _, r := range p.Jobs {
+		size += fixed + len(r.Creator) + len(r.RequestID) + len(r.Target.Catalog) + len(r.Target.Database) + len(r.Target.Table) +
+			len(r.Target.Locator) + len(r.Target.Store) + len(r.Spec.PropertiesJSON) + len(r.Spec.Column) + len(r.Snapshot.SchemaContract)
+		for _, l := range r.LateResults {
+			size += len(l.Message)
+		}
+		if r.Result != nil {
+			size += len(r.Result.Message)
+		}
+	}
+	return size
+}
+
+func queryOf(req *admin.TListJobsRequest) (job.Query, *job.Refusal) {
+	var f fields
+	q := job.Query{
+		Open: req.IsOpen, Unresolved: req.Unresolved, Catalog: f.optionalText("catalog", req.Catalog),
+		Since: job.Millis(req.GetSinceMs()), Until: job.Millis(req.GetUntilMs()),
+		Limit:     int(f.between("limit", wide(req.Limit), 1, job.MaxPageLimit, job.DefaultPageLimit)),
+		PageToken: f.optionalText("page_token", req.PageToken),
+	}
+	for _, s := range req.States {
+		state := job.State(s) //nolint:gosec // checked on the next line
+		if s < 0 || s > 255 || !state.Valid() {
+			f.refuse("states", fmt.Sprintf("holds %d, which is no state", int64(s)))
+		}
+		q.States = append(q.States, state)
+	}
+	for _, s := range req.RefreshStates {
+		state := job.RefreshState(s) //nolint:gosec // checked on the next line
+		if s < 0 || s > 255 || !state.Valid() {
+			f.refuse("refresh_states", fmt.Sprintf("holds %d, which is no refresh state", int64(s)))
+		}
+		q.RefreshStates = append(q.RefreshStates, state)
+	}
+	if req.BackendID != nil {
+		q.Backend = job.BackendID(f.positive("backend_id", req.BackendID))
+	}
+	if req.Table != nil {
+		var split bool
+		q.Database, q.Table, split = strings.Cut(f.text("table", req.Table), ".")
+		switch {
+		case !split || q.Database == "" || q.Table == "":
+			f.refuse("table", "must be given as DATABASE.TABLE")
+		case q.Catalog == "":
+			f.refuse("table", "needs catalog as well")
+		}
+	}
+	if req.IndexName != nil {
+		q.IndexKey = job.NormalizeIndexName(f.text("index_name", req.IndexName))
+	}
+	if req.DatasetURI != nil {
+		locator, err := job.NormalizeLocator(f.text("dataset_uri", req.DatasetURI))
+		if err != nil && f.refusal == nil {
+			if refusal, ok := job.AsRefusal(err); ok {
+				f.refusal = refusal
+			} else {
+				f.refuse("dataset_uri", "is no dataset's place")
+			}
+		}
+		q.Locator = locator
+	}
+	return q, f.refusal
+}
+
+// JobHistory returns a job's events.
+func (a *Admin) JobHistory(ctx context.Context, req *admin.TJobHistoryRequest) (*admin.TJobHistoryResponse, error) {
+	return serve(a, ctx, method{name: "jobHistory", access: reads}, req, func(call) (*admin.TJobHistoryResponse, error) {
+		rec, err := a.job(req.JobID)
+		if err != nil {
+			return nil, err
+		}
+		events, dropped, err := a.cfg.State.History(rec.ID)
+		if err != nil {
+			return nil, inside(err)
+		}
+		answer := &admin.TJobHistoryResponse{Events: make([]*admin.TJobEvent, 0, len(events)), Dropped: dropped}
+		for i := range events {
+			answer.Events = append(answer.Events, wireEvent(&events[i]))
+		}
+		return answer, nil
+	})
+}
+
+// Bounds of a long poll, in milliseconds.
+const (
+	defaultWait = 30_000
+	maxWait     = 60_000
+)
+
+// WaitJob answers when a job's revision is above one, or the wait is over, or this server begins to
+// stop; with the job as it then is.
+func (a *Admin) WaitJob(ctx context.Context, req *admin.TWaitJobRequest) (*admin.TJob, error) {
+	return serve(a, ctx, method{name: "waitJob", access: reads}, req, func(c call) (*admin.TJob, error) {
+		var f fields
+		wait := f.between("wait_ms", req.WaitMs, 1, maxWait, defaultWait)
+		after := job.Revision(-1)
+		if req.AfterRevision != nil {
+			after = job.Revision(*req.AfterRevision)
+		}
+		if f.refusal != nil {
+			return nil, f.refusal
+		}
+		rec, changed, err := a.waitJob(c, req.JobID, after, time.Duration(wait)*time.Millisecond)
+		if err != nil {
+			return nil, err
+		}
+		if !changed {
+			// This node may have been deposed meanwhile, and its state be old.
+			if err := a.barrier(c); err != nil {
+				return nil, err
+			}
+			if rec, err = a.job(req.JobID); err != nil {
+				return nil, err
+			}
+		}
+		return a.wireJob(rec), nil
+	})
+}
+
+func (a *Admin) waitJob(ctx context.Context, id *int64, after job.Revision, wait time.Duration) (*job.Record, bool, error) {
+	over := time.NewTimer(wait)
+	defer over.Stop()
+	for {
+		changed := a.cfg.State.AppliedChanged() // before the look, or a change in between goes unseen
+		rec, err := a.job(id)
+		if err != nil || rec.Revision > after {
+			return rec, true, err
+		}
+		select {
+		case <-changed:
+		case <-over.C:
+			return rec, false, nil
+		case <-thriftnet.Draining(ctx):
+			return rec, false, nil
+		case <-thriftnet.Gone(ctx):
+			return rec, false, nil
+		case <-ctx.Done():
+			return rec, false, nil
+		}
+	}
+}
+
+// CancelJob ends a PENDING job.
+func (a *Admin) CancelJob(ctx context.Context, req *admin.TJobVerbRequest) (*admin.TJob, error) {
+	return a.verb(ctx, "cancelJob", req, func(h job.Header, id job.ID, expected job.Revision, _ string) job.Command {
+		return job.Cancel{Header: h, Job: id, Expected: expected}
+	})
+}
+
+// ReleaseSlot releases the slot of a terminal job.
+func (a *Admin) ReleaseSlot(ctx context.Context, req *admin.TJobVerbRequest) (*admin.TJob, error) {
+	return a.verb(ctx, "releaseSlot", req, func(h job.Header, id job.ID, expected job.Revision, note string) job.Command {
+		return job.ReleaseSlot{Header: h, Job: id, Expected: expected, Note: note}
+	})
+}
+
+// verb proposes what an operator does to a job. Without an expected revision it is the one the job
+// has now.
+func (a *Admin) verb(ctx context.Context, name string, req *admin.TJobVerbRequest,
+	command func(job.Header, job.ID, job.Revision, string) job.Command,
+) (*admin.TJob, error) {
+	return serve(a, ctx, method{name: name, access: writes, lost: lookAtJob}, req, func(c call) (*admin.TJob, error) {
+		var f fields
+		id := job.ID(f.positive("job_id", req.JobID))
+		note := f.optionalText("note", req.Note)
+		if f.refusal != nil {
+			return nil, f.refusal
+		}
+		var expected job.Revision
+		if req.ExpectedRevision != nil {
+			expected = job.Revision(*req.ExpectedRevision)
+		} else {
+			if err := a.barrier(c); err != nil {
+				return nil, err
+			}
+			rec, err := a.job(req.JobID)
+			if err != nil {
+				return nil, err
+			}
+			expected = rec.Revision
+		}
+		answer, err := a.cfg.Journal.Propose(c, command(a.header(c), id, expected, note))
+		if err != nil {
+			return nil, err
+		}
+		return a.wireJob(answer.Job), nil
+	})
+}

@@ -1,0 +1,122 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lancemaster/lancemaster/gen-go/admin"
+	"github.com/lancemaster/lancemaster/internal/job"
+)
+
+// ListSettings returns every setting, by name.
+func (a *Admin) ListSettings(ctx context.Context, req *admin.TListRequest) (*admin.TListSettingsResponse, error) {
+	return serve(a, ctx, method{name: "listSettings", access: reads}, req, func(call) (*admin.TListSettingsResponse, error) {
+		return a.settings()
+	})
+}
+
+// SetSettings changes settings: all of them or none.
+func (a *Admin) SetSettings(ctx context.Context, req *admin.TSetSettingsRequest) (*admin.TListSettingsResponse, error) {
+	m := method{name: "setSettings", access: writes, lost: lookAtSettings}
+	return serve(a, ctx, m, req, func(c call) (*admin.TListSettingsResponse, error) {
+		values := make([]job.SettingValue, 0, len(req.Values))
+		for _, v := range req.Values {
+			canonical, refusal := job.CheckSetting(v.Name, v.Value)
+			if refusal != nil {
+				return nil, refusal
+			}
+			values = append(values, job.SettingValue{Name: v.Name, Value: canonical})
+		}
+		return a.changeSettings(c, "values", values, false)
+	})
+}
+
+// ResetSettings puts settings back to their defaults.
+func (a *Admin) ResetSettings(ctx context.Context, req *admin.TResetSettingsRequest) (*admin.TListSettingsResponse, error) {
+	m := method{name: "resetSettings", access: writes, lost: lookAtSettings}
+	return serve(a, ctx, m, req, func(c call) (*admin.TListSettingsResponse, error) {
+		values := make([]job.SettingValue, 0, len(req.Names))
+		defs := job.SettingDefs()
+		for _, name := range req.Names {
+			i := slices.IndexFunc(defs, func(d job.SettingDef) bool { return d.Name == name })
+			if i < 0 {
+				_, refusal := job.CheckSetting(name, "") // says it as it does for a change
+				return nil, refusal
+			}
+			values = append(values, job.SettingValue{Name: name, Value: defs[i].Default})
+		}
+		return a.changeSettings(c, "names", values, true)
+	})
+}
+
+func (a *Admin) changeSettings(c call, field string, values []job.SettingValue, reset bool) (*admin.TListSettingsResponse, error) {
+	if len(values) == 0 {
+		return nil, invalid(field, "names no setting")
+	}
+	slices.SortFunc(values, func(x, y job.SettingValue) int { return strings.Compare(x.Name, y.Name) })
+	for i := 1; i < len(values); i++ {
+		if values[i].Name == values[i-1].Name {
+			return nil, invalid(field, fmt.Sprintf("names %s twice", values[i].Name))
+		}
+	}
+	if _, err := a.cfg.Journal.Propose(c, job.ChangeSettings{Header: a.header(c), Values: values, Reset: reset}); err != nil {
+		return nil, err
+	}
+	return a.settings()
+}
+
+// settings reads all settings with who changed each of them last.
+func (a *Admin) settings() (*admin.TListSettingsResponse, error) {
+	present := map[string]string{}
+	a.cfg.State.Read(func(v View) {
+		for _, s := range v.SettingValues() {
+			present[s.Name] = s.Value
+		}
+	})
+	answer := &admin.TListSettingsResponse{Settings: []*admin.TSetting{}}
+	for _, d := range job.SettingDefs() {
+		s := &admin.TSetting{Name: d.Name, Value: d.Default, DefaultValue: d.Default, Type: string(d.Type), Help: d.Help}
+		if value, ok := present[d.Name]; ok {
+			s.Value = value
+		}
+		changes, err := a.cfg.State.SettingsHistory(d.Name, 1)
+		if err != nil {
+			return nil, inside(err)
+		}
+		if len(changes) > 0 {
+			s.ChangedAtMs, s.ChangedBy = optionalMillis(changes[0].At), optional(changes[0].Actor)
+		}
+		answer.Settings = append(answer.Settings, s)
+	}
+	return answer, nil
+}
+
+// SettingsHistory returns who changed what, newest first.
+func (a *Admin) SettingsHistory(ctx context.Context, req *admin.TSettingsHistoryRequest) (*admin.TSettingsHistoryResponse, error) {
+	return serve(a, ctx, method{name: "settingsHistory", access: reads}, req, func(call) (*admin.TSettingsHistoryResponse, error) {
+		var f fields
+		name := f.optionalText("name", req.Name)
+		limit := f.between("limit", wide(req.Limit), 1, job.MaxPageLimit, job.DefaultPageLimit)
+		if f.refusal != nil {
+			return nil, f.refusal
+		}
+		if name != "" && !slices.ContainsFunc(job.SettingDefs(), func(d job.SettingDef) bool { return d.Name == name }) {
+			_, refusal := job.CheckSetting(name, "")
+			return nil, refusal
+		}
+		changes, err := a.cfg.State.SettingsHistory(name, int(limit))
+		if err != nil {
+			return nil, inside(err)
+		}
+		answer := &admin.TSettingsHistoryResponse{Changes: make([]*admin.TSettingChange, 0, len(changes))}
+		for _, c := range changes {
+			answer.Changes = append(answer.Changes, &admin.TSettingChange{
+				RaftIndex: int64(c.Index), AtMs: int64(c.At), Actor: c.Actor, Name: c.Name, //nolint:gosec // indexes are small
+				OldValue: c.Old, NewValue_: c.New, IsReset: c.Reset,
+			})
+		}
+		return answer, nil
+	})
+}

@@ -1,0 +1,175 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lancemaster/lancemaster/internal/job"
+)
+
+// Journal proposes commands. The error is a *job.Refusal (applied nothing), wraps job.ErrNotAppended
+// (never reached the journal), or is ambiguous.
+type Journal interface {
+	Propose(ctx context.Context, c job.Command) (job.Answer, error)
+}
+
+// State reads what has been applied on this node.
+type State interface {
+	// Read calls f with the state in memory; f must be quick and keep nothing but records.
+	Read(f func(View))
+	// Job returns a job, open or not; nil when there is none.
+	Job(id job.ID) (*job.Record, error)
+	List(q job.Query) (job.Page, error)
+	// History returns a job's events, oldest first, and how many were dropped in between.
+	History(id job.ID) (events []job.Event, dropped int64, err error)
+	// SettingsHistory returns the newest changes first; an empty name means all settings.
+	SettingsHistory(name string, limit int) ([]SettingChange, error)
+	// AppliedChanged returns a channel that is closed at the next applied change.
+	AppliedChanged() <-chan struct{}
+}
+
+// SettingChange is one entry of the settings' history with its place in the journal.
+type SettingChange struct {
+	Index uint64
+	job.SettingChange
+}
+
+// View is what the services read of the state in memory.
+type View interface {
+	Settings() job.Settings
+	SettingValues() []job.SettingValue
+	Catalogs() []*job.Catalog // by name
+	Catalog(name string) *job.Catalog
+	OpenInCatalog(name string) int
+	UnresolvedInCatalog(name string) int
+	Backends() []*job.Backend // by id
+	Backend(id job.BackendID) *job.Backend
+	SlotsHeld(id job.BackendID) int
+}
+
+// ErrNotLeader says that this node does not lead, or does not serve yet.
+var ErrNotLeader = errors.New("this node is not the leader")
+
+// Barrier makes reads linearizable: when it returns nil, the state holds everything that was
+// acknowledged before the call. It fails on a node that does not lead; such errors wrap ErrNotLeader
+// where that is the reason.
+type Barrier interface {
+	ReadBarrier(ctx context.Context) error
+}
+
+// Leader is who decides reports now.
+type Leader struct {
+	Self   bool   // this node leads and serves
+	Report string // else: the leader's report address
+}
+
+// Leadership finds who decides reports.
+type Leadership interface {
+	Barrier
+	// WaitLeader waits until this node leads and serves, or another leader's report address is
+	// known, or ctx ends.
+	WaitLeader(ctx context.Context) (Leader, error)
+}
+
+// LatchCloser closes the one-shot latch of an invocation that has not been sent, so that it never is.
+type LatchCloser interface {
+	CloseLatch(id job.ID, invocationID string)
+}
+
+// Submitter admits submissions. Its errors are like Journal's.
+type Submitter interface {
+	Submit(ctx context.Context, s job.Submission) (job.SubmissionOutcome, error)
+}
+
+// Inspector reads a dataset. Refusals are *job.Refusal.
+type Inspector interface {
+	Inspect(ctx context.Context, req InspectRequest) (Inspection, error)
+}
+
+// InspectRequest names a dataset; Column and Catalog are optional.
+type InspectRequest struct{ DatasetURI, Column, Catalog string }
+
+// Inspection is what a dataset's newest version holds, and who holds which of its index names.
+type Inspection struct {
+	Locator        string
+	Version        int64
+	At             job.Millis
+	Fields         []DatasetField
+	Indexes        []DatasetIndex
+	Fences         []DatasetFence
+	Column         string // the stored spelling, where one was asked for
+	SchemaContract string
+}
+
+// DatasetField is one field of a dataset's schema.
+type DatasetField struct {
+	ID, ParentID      int32
+	Name, LogicalType string
+	Nullable          bool
+}
+
+// DatasetIndex is one index of a dataset. Metric is empty and the numbers 0 where they do not apply.
+type DatasetIndex struct {
+	Name, Key, Type        string
+	Columns                []string
+	DatasetVersion         int64
+	Metric                 string
+	NumBits, NumSubVectors int32
+	UUID                   string
+	CreatedAt              job.Millis
+}
+
+// DatasetFence is a fence held on an index name of a dataset.
+type DatasetFence struct {
+	IndexKey string
+	Job      job.ID
+	Store    string
+}
+
+// Liveness tells what this leader's heartbeats say of a backend.
+type Liveness interface {
+	Backend(id job.BackendID) BackendLiveness
+}
+
+// BackendLiveness is a backend as this leader's heartbeats see it.
+type BackendLiveness struct {
+	Alive        bool
+	ProcessEpoch int64 // 0: none heard in this term
+	LastOKAt     job.Millis
+	LastError    string
+	Version      string
+}
+
+// Node describes this node.
+type Node interface {
+	Status() NodeStatus
+}
+
+// NodeStatus is what a node says of itself, without asking anybody.
+type NodeStatus struct {
+	NodeID             string
+	Version            string
+	RaftState          string
+	RaftTerm           uint64
+	AppliedIndex       uint64
+	ClusterID          int32
+	Incarnation        int64
+	Level              int32
+	Ready              bool
+	NotReadyReason     string
+	LeaderID           string
+	LeaderAdminAddress string
+	Quarantined        bool
+	ReportAddress      string
+	AdminAddress       string
+	HTTPAddress        string
+	StartedAt          job.Millis
+}
+
+// Clock reads the wall clock.
+type Clock interface {
+	Now() time.Time
+}
+
+func millis(c Clock) job.Millis { return job.Millis(c.Now().UnixMilli()) }

@@ -1,0 +1,249 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/lancemaster/lancemaster/gen-go/report"
+	"github.com/lancemaster/lancemaster/gen-go/shared"
+	"github.com/lancemaster/lancemaster/internal/job"
+	"github.com/lancemaster/lancemaster/internal/thriftnet"
+)
+
+// The kinds of reports.
+const (
+	kindResult      = "result"
+	kindTermination = "termination"
+)
+
+// fate is what became of a report: the label of its metric.
+type fate string
+
+// The fates. All but unavailable are answered OK.
+const (
+	fateApplied         fate = "applied"
+	fateLate            fate = "late"            // kept as evidence of an UNKNOWN job
+	fateStale           fate = "stale"           // of another dispatch, or of a job that is settled or gone
+	fateMalformed       fate = "malformed"       //
+	fateDuplicate       fate = "duplicate"       //
+	fateUnauthenticated fate = "unauthenticated" //
+	fateForwarded       fate = "forwarded"       // the leader decided
+	fateUnavailable     fate = "unavailable"     // the call failed: the backend will try again
+)
+
+var fates = []fate{
+	fateApplied, fateLate, fateStale, fateMalformed, fateDuplicate, fateUnauthenticated, fateForwarded, fateUnavailable,
+}
+
+// holdTime is how long a report waits for a leader.
+const holdTime = 10 * time.Second
+
+// Forwarder hands a report to the leader that listens at an address, once, and returns its answer. An
+// error fails the backend's call.
+type Forwarder interface {
+	ForwardResult(ctx context.Context, leader string, r *report.TLanceIndexJobReport) (*shared.TStatus, error)
+	ForwardTermination(ctx context.Context, leader string, r *report.TLanceIndexJobTerminationReport) (*shared.TStatus, error)
+}
+
+// ReportConfig is what the report service stands on.
+type ReportConfig struct {
+	Journal    Journal
+	State      State
+	Leadership Leadership
+	Latches    LatchCloser
+	Forward    Forwarder // nil: this node forwards nothing, which is right for a cluster of one
+	Clock      Clock
+	Logger     *slog.Logger
+	Metrics    *Metrics
+	Hold       time.Duration // how long to wait for a leader; default 10 s
+}
+
+// Reports serves the report service.
+type Reports struct{ cfg ReportConfig }
+
+var _ report.ReportService = (*Reports)(nil)
+
+// NewReports makes the handler of the report service.
+func NewReports(cfg ReportConfig) *Reports {
+	if cfg.Hold <= 0 {
+		cfg.Hold = holdTime
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Reports{cfg: cfg}
+}
+
+// What a backend is told when its call fails. It reads none of it; people do.
+var (
+	errNoArgument  = errors.New("the call has no argument")
+	errNoLeader    = errors.New("this master does not lead and no leader is known; send the report again")
+	errNotRecorded = errors.New("the report was not recorded; send it again")
+	errStopping    = errors.New("this master is stopping; send the report again")
+)
+
+// ReportLanceIndexJobResult_ takes the outcome of an invocation.
+func (s *Reports) ReportLanceIndexJobResult_(ctx context.Context, r *report.TLanceIndexJobReport) (*shared.TStatus, error) {
+	return s.serve(ctx, kindResult, "reportLanceIndexJobResult", func(ctx context.Context) (verdict, *shared.TStatus, error) {
+		if r == nil {
+			return verdict{}, nil, errNoArgument
+		}
+		e := resultEnvelope(r)
+		return s.handle(ctx, e, func(leader string) (*shared.TStatus, error) { return s.cfg.Forward.ForwardResult(ctx, leader, r) })
+	})
+}
+
+// ReportLanceIndexJobTermination takes the proof that a worker is gone.
+func (s *Reports) ReportLanceIndexJobTermination(ctx context.Context, r *report.TLanceIndexJobTerminationReport) (*shared.TStatus, error) {
+	return s.serve(ctx, kindTermination, "reportLanceIndexJobTermination", func(ctx context.Context) (verdict, *shared.TStatus, error) {
+		if r == nil {
+			return verdict{}, nil, errNoArgument
+		}
+		e := terminationEnvelope(r)
+		return s.handle(ctx, e, func(leader string) (*shared.TStatus, error) {
+			return s.cfg.Forward.ForwardTermination(ctx, leader, r)
+		})
+	})
+}
+
+// serve counts a call and makes the answer: a verdict's, or that of the leader it was forwarded to.
+func (s *Reports) serve(ctx context.Context, kind, method string,
+	handle func(context.Context) (verdict, *shared.TStatus, error),
+) (*shared.TStatus, error) {
+	began := s.cfg.Clock.Now()
+	v, forwarded, err := handle(ctx)
+	took := s.cfg.Clock.Now().Sub(began)
+	if err != nil {
+		s.cfg.Metrics.reports.WithLabelValues(kind, string(fateUnavailable)).Inc()
+		s.cfg.Metrics.answered(serviceReport, method, "UNAVAILABLE", took)
+		return nil, err
+	}
+	s.cfg.Metrics.answered(serviceReport, method, "OK", took)
+	if forwarded != nil {
+		s.cfg.Metrics.reports.WithLabelValues(kind, string(fateForwarded)).Inc()
+		return forwarded, nil
+	}
+	s.cfg.Metrics.reports.WithLabelValues(kind, string(v.fate)).Inc()
+	s.log(ctx, kind, v)
+	return v.status(), nil
+}
+
+// log says what became of a report. Nothing a report carries goes into the log but its job's number.
+func (s *Reports) log(ctx context.Context, kind string, v verdict) {
+	level := slog.LevelInfo
+	if v.dropped() {
+		level = slog.LevelWarn
+	}
+	s.cfg.Logger.Log(ctx, level, "report from a backend", "kind", kind, "fate", string(v.fate), "job", int64(v.job),
+		"detail", v.detail, "peer", thriftnet.Peer(ctx))
+}
+
+// handle finds who decides and, where that is this node, decides.
+func (s *Reports) handle(ctx context.Context, e envelope, forward func(leader string) (*shared.TStatus, error)) (verdict, *shared.TStatus, error) {
+	if why := e.malformed(); why != "" {
+		return verdict{fate: fateMalformed, job: e.id.Job, detail: why}, nil, nil
+	}
+	hold, end := untilDraining(ctx, s.cfg.Hold)
+	leader, err := s.lead(hold)
+	end()
+	if err != nil {
+		if draining(ctx) {
+			err = errStopping
+		}
+		return verdict{}, nil, err
+	}
+	if !leader.Self {
+		if s.cfg.Forward == nil {
+			return verdict{}, nil, errNoLeader
+		}
+		answer, err := forward(leader.Report)
+		if err != nil || answer == nil {
+			return verdict{}, nil, errNotRecorded
+		}
+		return verdict{}, answer, nil
+	}
+	v, err := s.decide(ctx, e)
+	if err != nil {
+		s.cfg.Logger.Error("a report could not be recorded; its sender will try again", "job", int64(e.id.Job), "error", err.Error())
+		return verdict{}, nil, errNotRecorded
+	}
+	return v, nil, nil
+}
+
+// lead waits for a leader. Where that is this node, the state is then no older than the report's
+// arrival.
+func (s *Reports) lead(ctx context.Context) (Leader, error) {
+	for {
+		leader, err := s.cfg.Leadership.WaitLeader(ctx)
+		if err != nil {
+			return Leader{}, errNoLeader
+		}
+		if !leader.Self {
+			return leader, nil
+		}
+		err = s.cfg.Leadership.ReadBarrier(ctx)
+		if err == nil {
+			return leader, nil
+		}
+		if ctx.Err() != nil || !errors.Is(err, ErrNotLeader) {
+			return Leader{}, errNotRecorded
+		}
+		// Lost between the two; a little later somebody leads.
+		timer := time.NewTimer(leadPause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return Leader{}, errNoLeader
+		}
+	}
+}
+
+// untilDraining returns a context for a wait inside a request: it ends after d, and when the server
+// begins to stop. Whoever waited calls end.
+func untilDraining(ctx context.Context, d time.Duration) (waiting context.Context, end func()) {
+	waiting, cancel := context.WithTimeout(ctx, d)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-thriftnet.Draining(ctx):
+			cancel()
+		case <-waiting.Done():
+		}
+	}()
+	return waiting, func() { cancel(); <-done }
+}
+
+func draining(ctx context.Context) bool {
+	select {
+	case <-thriftnet.Draining(ctx):
+		return true
+	default:
+		return false
+	}
+}
+
+// leadPause keeps a node that leads and loses in turn from spinning.
+const leadPause = 50 * time.Millisecond
+
+// verdict is what became of a report that was decided.
+type verdict struct {
+	fate   fate
+	job    job.ID
+	detail string
+}
+
+func (v verdict) dropped() bool { return v.fate != fateApplied && v.fate != fateLate }
+
+// status is the answer: always OK, with the class of the reason where the report was dropped.
+func (v verdict) status() *shared.TStatus {
+	answer := &shared.TStatus{StatusCode: shared.TStatusCode_OK}
+	if v.dropped() {
+		answer.ErrorMsgs = []string{fmt.Sprintf("%s: %s", v.fate, v.detail)}
+	}
+	return answer
+}
