@@ -1,0 +1,143 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/lancemaster/lancemaster/gen-go/admin"
+)
+
+// master is a node that the test starts, ends and starts again at the same addresses.
+type master struct {
+	t    *testing.T
+	dir  string // its data directory
+	args []string
+	env  []string
+	proc *process // the newest
+
+	admin, report, http string
+}
+
+// newMaster prepares a node; more are flags of serve.
+func newMaster(t *testing.T, more ...string) *master {
+	t.Helper()
+	ports := freePorts(t, 4)
+	m := &master{
+		t: t, dir: filepath.Join(t.TempDir(), "data"),
+		admin: ports[0], report: ports[1], http: ports[2],
+	}
+	m.args = append([]string{
+		"serve", "--data-dir", m.dir, "--admin-listen", m.admin, "--report-listen", m.report,
+		"--http-listen", m.http, "--raft-listen", ports[3],
+	}, more...)
+	return m
+}
+
+// startMaster starts a node and waits until it serves.
+func startMaster(t *testing.T, more ...string) *master {
+	t.Helper()
+	m := newMaster(t, more...)
+	m.start()
+	return m
+}
+
+// freePorts asks the kernel for loopback addresses that stay the node's own over its restarts.
+func freePorts(t *testing.T, n int) []string {
+	t.Helper()
+	var out []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close() // all are held until the last is chosen, so that no two are one
+		out = append(out, l.Addr().String())
+	}
+	return out
+}
+
+// launch starts the process and waits for nothing.
+func (m *master) launch() {
+	m.t.Helper()
+	m.proc = launch(m.t, "lancemaster", m.env, m.args...)
+}
+
+// start starts the process and waits until it serves.
+func (m *master) start() {
+	m.t.Helper()
+	m.launch()
+	m.untilReady()
+}
+
+// untilReady waits until the node leads and serves.
+func (m *master) untilReady() {
+	m.t.Helper()
+	eventually(m.t, patience, func() string {
+		if !m.proc.running() {
+			m.t.Fatalf("the master ended while starting: %v", m.proc.err)
+		}
+		s, err := m.status()
+		switch {
+		case err != nil:
+			return fmt.Sprintf("the master does not answer: %v", err)
+		case !s.Ready:
+			return "the master is not ready: " + s.GetNotReadyReason()
+		}
+		return ""
+	})
+}
+
+func (m *master) status() (*admin.TStatusResponse, error) {
+	return ask(m.admin, func(ctx context.Context, c *admin.AdminServiceClient) (*admin.TStatusResponse, error) {
+		return c.Status(ctx, &admin.TListRequest{Ctx: caller()})
+	})
+}
+
+func (m *master) kill() { m.t.Helper(); m.proc.kill() }
+
+func (m *master) terminate() { m.t.Helper(); m.proc.terminate() }
+
+// cli runs the command against this node, as the tests' client.
+func (m *master) cli(args ...string) ran {
+	m.t.Helper()
+	return runProgram(m.t, "lancemaster", []string{"LANCEMASTER_ADDR=" + m.admin}, args...)
+}
+
+// cliOK runs the command, which must succeed.
+func (m *master) cliOK(args ...string) string {
+	m.t.Helper()
+	r := m.cli(args...)
+	if r.code != 0 {
+		m.t.Fatalf("lancemaster %q: %s", args, r)
+	}
+	return r.stdout
+}
+
+// cliJSON runs the command with -o json, which must succeed, and reads what it printed.
+func (m *master) cliJSON(into any, args ...string) {
+	m.t.Helper()
+	out := m.cliOK(append(args, "-o", "json")...)
+	if err := json.Unmarshal([]byte(out), into); err != nil {
+		m.t.Fatalf("lancemaster %q printed no JSON that fits: %v\n%s", args, err, out)
+	}
+}
+
+func sameJSON(t *testing.T, a, b string) bool {
+	t.Helper()
+	return reflect.DeepEqual(readJSON(t, a), readJSON(t, b))
+}
+
+func readJSON(t *testing.T, text string) (v any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Errorf("%q is no JSON: %v", text, err)
+	}
+	return v
+}

@@ -1,0 +1,10 @@
+//go:build e2e
+
+package e2e
+
+import "syscall"
+
+// endWithParent has the kernel kill a process whose test was itself killed, as after a timeout.
+func endWithParent() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+}

@@ -1,0 +1,177 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/apache/thrift/lib/go/thrift"
+
+	"github.com/lancemaster/lancemaster/gen-go/admin"
+	"github.com/lancemaster/lancemaster/gen-go/backend"
+	"github.com/lancemaster/lancemaster/gen-go/shared"
+)
+
+const (
+	sigtermRounds  = 4
+	sigtermClients = 6
+	sigtermLoad    = 300 * time.Millisecond
+)
+
+// A master that is told to stop under load answers every client that had asked before, ends within
+// the contract's time, and loses nothing that it acknowledged.
+func TestSigtermUnderLoad(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	m := startMaster(t)
+	m.set("admission.enabled", "true", "dispatch.max_inflight_per_backend", "1000", "dispatch.max_per_round", "10000",
+		"admission.max_unresolved_per_table", "10000", "admission.max_unresolved_per_catalog", "10000",
+		"admission.max_unresolved_global", "10000", "backend.heartbeat_interval", "500ms")
+	m.putCatalog("c", "store", none())
+	b.onSubmit(func(d *backend.TLanceIndexJobDispatch) answer {
+		if d.JobID%4 == 0 { // a send is always under way
+			return answer{held: b.ctx.Done()}
+		}
+		return answer{then: func(ctx context.Context) {
+			b.reportUntilTaken(ctx, resultOf(d, shared.TLanceIndexResultCode_NATIVE_OK))
+		}}
+	})
+	m.register(b)
+	load := &steadyLoad{t: t, master: m}
+	waited := m.admit(createRemote("c", "s3://bucket/waited", "waited"))
+	for round := range sigtermRounds {
+		load.round(round, waited)
+	}
+	if load.answers.Load() == 0 || load.acknowledgements() == 0 {
+		t.Error("no call was answered; this test checked nothing")
+	}
+}
+
+// steadyLoad is a set of clients that ask one thing after another until the master is gone.
+type steadyLoad struct {
+	t       *testing.T
+	master  *master
+	answers atomic.Int64
+
+	mu           sync.Mutex
+	acknowledged map[int64]string
+}
+
+func (l *steadyLoad) acknowledgements() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.acknowledged)
+}
+
+func (l *steadyLoad) round(n int, waited int64) {
+	l.t.Helper()
+	var told atomic.Int64 // when SIGTERM was sent, in nanoseconds; 0: not yet
+	var running sync.WaitGroup
+	for i := range sigtermClients {
+		running.Go(func() { l.client(&told, l.mixed(fmt.Sprintf("r%d_c%d", n, i), waited)) })
+	}
+	running.Go(func() { l.client(&told, l.waiter(waited)) })
+	<-time.After(sigtermLoad)
+	told.Store(time.Now().UnixNano())
+	p := l.master.proc
+	p.signal(syscall.SIGTERM)
+	running.Wait()
+	took := p.terminate()
+	l.t.Logf("round %d: stopped %s after its clients were gone", n, took)
+	if took = time.Since(time.Unix(0, told.Load())); took > stopLimit {
+		l.t.Errorf("the master took %s to stop, want at most %s", took, stopLimit)
+	}
+	l.master.start()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, name := range l.acknowledged {
+		if j := l.master.job(id); j.Target.IndexName != name {
+			l.t.Errorf("job %d is for index %s, and was acknowledged for %s", id, j.Target.IndexName, name)
+		}
+	}
+}
+
+type call func(context.Context, *admin.AdminServiceClient) error
+
+// client makes calls over one connection until one is not answered. That may only be one that was
+// begun after the master was told to stop.
+func (l *steadyLoad) client(told *atomic.Int64, next func() call) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	conn, err := dialAPI(ctx, l.master.admin)
+	if err != nil {
+		l.t.Errorf("dialling before the stop: %v", err)
+		return
+	}
+	defer conn.conn.Close()
+	for ctx.Err() == nil {
+		begun := time.Now().UnixNano()
+		err := next()(ctx, conn.AdminServiceClient)
+		if err == nil || isAnswer(err) {
+			l.answers.Add(1)
+			continue
+		}
+		if stop := told.Load(); stop == 0 || begun < stop {
+			l.t.Errorf("a call begun %s before the stop was not answered: %v", time.Duration(stop-begun), err)
+		}
+		return
+	}
+	l.t.Error("the master did not stop serving")
+}
+
+// isAnswer tells an error that the master answered with from a broken connection.
+func isAnswer(err error) bool {
+	var application thrift.TApplicationException
+	return refusalOf(err) != nil || errors.As(err, &application)
+}
+
+// mixed submits and reads in turn.
+func (l *steadyLoad) mixed(prefix string, waited int64) func() call {
+	n := 0
+	return func() call {
+		n++
+		name := fmt.Sprintf("%s_%d", prefix, n)
+		switch n % 4 {
+		case 0:
+			return func(ctx context.Context, c *admin.AdminServiceClient) error {
+				_, err := c.ListJobs(ctx, &admin.TListJobsRequest{Ctx: caller(), Limit: ptr(int32(10))})
+				return err
+			}
+		case 1:
+			return func(ctx context.Context, c *admin.AdminServiceClient) error {
+				_, err := c.GetJob(ctx, &admin.TGetJobRequest{Ctx: caller(), JobID: &waited})
+				return err
+			}
+		default:
+			return func(ctx context.Context, c *admin.AdminServiceClient) error {
+				answer, err := c.Submit(ctx, createRemote("c", "s3://bucket/t", name))
+				if err == nil {
+					l.mu.Lock()
+					defer l.mu.Unlock()
+					if l.acknowledged == nil {
+						l.acknowledged = map[int64]string{}
+					}
+					l.acknowledged[answer.Job.JobID] = name
+				}
+				return err
+			}
+		}
+	}
+}
+
+// waiter is a client in a long wait for something that will not happen.
+func (l *steadyLoad) waiter(id int64) func() call {
+	return func() call {
+		return func(ctx context.Context, c *admin.AdminServiceClient) error {
+			_, err := c.WaitJob(ctx, &admin.TWaitJobRequest{Ctx: caller(), JobID: &id, AfterRevision: ptr(int64(1 << 40)), WaitMs: ptr(int64(20_000))})
+			return err
+		}
+	}
+}
