@@ -1,0 +1,81 @@
+package raftnode
+
+import (
+	"errors"
+	"testing"
+)
+
+// Callers that arrive while a barrier is under way do not share it, but the next.
+func TestBarrierBeginsAfterItsCallers(t *testing.T) {
+	n := &Node{barriers: newBarriers(), raftEnded: make(chan struct{})}
+	begun, finish := make(chan struct{}), make(chan error)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		n.runBarriers(func() error {
+			begun <- struct{}{}
+			return <-finish
+		})
+	}()
+	first := n.barriers.join()
+	<-begun
+	second, third := n.barriers.join(), n.barriers.join()
+	if first == second {
+		t.Fatal("a caller shares a barrier that began before it arrived")
+	}
+	if second != third {
+		t.Error("two callers that wait for the same barrier do not share it")
+	}
+	finish <- nil
+	<-first.done
+	select {
+	case <-second.done:
+		t.Fatal("the second barrier ended with the first")
+	case <-begun:
+	}
+	lost := errors.New("lost")
+	finish <- lost
+	<-third.done
+	if first.err != nil || !errors.Is(third.err, lost) {
+		t.Errorf("the barriers said %v and %v", first.err, third.err)
+	}
+
+	running := n.barriers.join()
+	<-begun
+	waiting := n.barriers.join()
+	n.barriers.close()
+	<-waiting.done
+	if !errors.Is(waiting.err, ErrStopped) {
+		t.Errorf("a barrier that will never begin said %v", waiting.err)
+	}
+	if n.barriers.join() != nil {
+		t.Error("a barrier can be joined after the end")
+	}
+	finish <- nil
+	<-running.done
+	close(n.raftEnded)
+	<-ended
+}
+
+// What was acknowledged before the call has been applied when the barrier returns.
+func TestReadBarrierSeesWhatWasAcknowledged(t *testing.T) {
+	c := startCluster(t, nil)
+	lead := c.leader(t)
+	propose(t, c.nodes[lead], "x")
+	ok(t, c.nodes[lead].TransferLeadership(within(t)))
+	next := c.leader(t) // leader waits for a barrier
+	if got := c.fsms[next].applied(); len(got) != 1 || got[0] != "x" {
+		t.Errorf("a new leader has applied %q", got)
+	}
+}
+
+// A leader that was cut off, and does not know it yet, does not pass a barrier.
+func TestReadBarrierOfALeaderCutOff(t *testing.T) {
+	c := startCluster(t, nil)
+	lead := c.leader(t)
+	c.cut(lead)
+	err := c.nodes[lead].ReadBarrier(within(t))
+	if !errors.Is(err, ErrLeadershipLost) && !errors.Is(err, ErrNotLeader) {
+		t.Errorf("barrier: %v", err)
+	}
+}
