@@ -42,9 +42,9 @@ func (a *attempt) protocol() {
 		r.wakeUp()
 		return
 	}
-	class, c := a.send(e, invocation)
+	how, c := a.send(e, invocation)
 	e.latch.close() // nothing is written after this, whichever way send ended
-	a.count(class, c)
+	a.count(how, c)
 	r.d.cfg.Sends.end(e, false, c)
 	if c != nil {
 		r.conclude(r.sends, e, true)
@@ -81,23 +81,23 @@ func (a *attempt) prepare() (*job.Invocation, bool) {
 }
 
 // fail sets the job back after an error of its own.
-func (a *attempt) fail(class class, err error) {
+func (a *attempt) fail(how class, err error) {
 	if a.run.rounds.Err() != nil {
 		return
 	}
-	a.run.log.Warn("a job could not be sent; it stays PENDING", "job", a.rec.ID, "class", string(class), "error", err)
-	a.run.d.metrics.dispatches.WithLabelValues(string(class)).Inc()
+	a.run.log.Warn("a job could not be sent; it stays PENDING", "job", a.rec.ID, "class", string(how), "error", err)
+	a.run.d.metrics.dispatches.WithLabelValues(string(how)).Inc()
 	a.run.setBack(a.rec.ID, err.Error())
 }
 
-func (a *attempt) count(class class, c *conclusion) {
-	a.run.d.metrics.dispatches.WithLabelValues(string(class)).Inc()
+func (a *attempt) count(how class, c *conclusion) {
+	a.run.d.metrics.dispatches.WithLabelValues(string(how)).Inc()
 	detail := ""
 	if c != nil {
 		detail = c.message
 	}
 	a.run.log.Info("an attempt to send a job has ended", "job", a.rec.ID, "backend", a.backend.ID,
-		"class", string(class), "detail", detail)
+		"class", string(how), "detail", detail)
 }
 
 // enter puts the send, its latch OPEN, into the process's table before the
@@ -147,6 +147,10 @@ func (a *attempt) markRunning(e *send, invocation *job.Invocation) bool {
 		return false
 	}
 	r.release(a.rec.ID, true)
+	r.mu.Lock()
+	st := r.remembered(a.rec.ID)
+	st.failures, st.lastError = 0, ""
+	r.mu.Unlock()
 	return true
 }
 
@@ -199,11 +203,15 @@ func (a *attempt) send(e *send, invocation *job.Invocation) (class, *conclusion)
 	}
 	dialing, cancel := context.WithTimeout(r.rounds, window)
 	conn, err := r.d.cfg.Sender.Dial(dialing, a.backend.Address)
+	late := dialing.Err() != nil
 	cancel()
-	if err != nil && !e.latch.close() {
+	switch {
+	case err == nil:
+	case !e.latch.close():
 		return classClosed, notEnqueued(calledOff)
-	}
-	if err != nil {
+	case late:
+		return classDialFailed, notEnqueued("backend %d could not be reached within dispatch.send_window", a.backend.ID)
+	default:
 		return classDialFailed, notEnqueued("backend %d could not be reached: %v", a.backend.ID, err)
 	}
 	defer conn.Close()
@@ -216,6 +224,9 @@ func (a *attempt) send(e *send, invocation *job.Invocation) (class, *conclusion)
 		return classClosed, notEnqueued(calledOff)
 	}
 	reply, err := conn.Submit(writing, invocation)
+	if err != nil && writing.Err() != nil && r.sends.Err() == nil {
+		err = errors.New("no answer within backend.rpc_timeout")
+	}
 	return a.classify(reply, err)
 }
 
@@ -268,12 +279,12 @@ func (a *attempt) classify(reply job.Reply, err error) (class, *conclusion) {
 		// accepts its report, and its deadline goes on.
 		return classCut, nil
 	case err != nil:
-		return classUntrusted, untrusted("backend %d did not answer as expected: %v", a.backend.ID, err)
+		return classUntrusted, untrusted("the answer of backend %d to the call: %v", a.backend.ID, err)
 	}
 	name, known := job.KnownStatus(reply.Status)
 	switch {
 	case !known:
-		return classUntrusted, untrusted("backend %d answered with the unknown status %d", a.backend.ID, reply.Status)
+		return classUntrusted, untrusted("backend %d answered the call with the unknown status %d", a.backend.ID, reply.Status)
 	case reply.Status == job.StatusOK:
 		return classAccepted, nil
 	}

@@ -43,11 +43,11 @@ func (d *Dispatcher) Explain(id job.ID) (Explanation, bool) {
 			x.NextTry = st.notBefore
 		}
 		if st.deadline != nil {
-			x.Deadline, x.Reason = st.deadline.at, ""
+			x.Deadline = st.deadline.at
 		}
 	}
 	if item != nil {
-		x.Refreshing, x.Reason, x.LastError = item.running, "", item.lastError
+		x.Refreshing, x.LastError = item.running, item.lastError
 		if item.notBefore.After(now) {
 			x.NextTry = item.notBefore
 		}

@@ -69,6 +69,7 @@ func newRun(ctx context.Context, d *Dispatcher, term uint64) *run {
 
 func (r *run) start() {
 	r.inherit()
+	r.d.cfg.Sends.hurry()
 	r.running.Go(r.loop)
 	r.running.Go(func() {
 		<-r.rounds.Done()
@@ -117,6 +118,9 @@ func (r *run) wakeUp() {
 // next round follow without a pause.
 const minPause = 10 * time.Millisecond
 
+// deposedPause is how often a run that leads no more looks whether it still is so.
+const deposedPause = time.Second
+
 // loop runs the rounds until the term ends.
 func (r *run) loop() {
 	for r.rounds.Err() == nil {
@@ -135,12 +139,15 @@ func (r *run) loop() {
 
 // round does what is due and returns when the next round is due at the latest.
 func (r *run) round() time.Time {
+	if !r.leads() {
+		return time.Now().Add(deposedPause) // Stop is on its way
+	}
 	r.settle(r.rounds, false)
 	seen := r.look()
 	next := time.Now().Add(max(seen.settings.DispatchInterval, minPause))
 	next = earliest(next, r.settleDue())
 	next = earliest(next, r.sweepDeadlines(seen))
-	r.sweepPossibleLive(seen)
+	next = earliest(next, r.sweepPossibleLive(seen))
 	next = earliest(next, r.startRefreshes(seen))
 	return earliest(next, r.startDispatches(seen))
 }
@@ -162,7 +169,7 @@ type state struct {
 // run remembers of jobs that are open no more.
 func (r *run) look() *state {
 	s := &state{slots: make(map[job.BackendID]int), catalogs: make(map[string]*job.Catalog)}
-	open := make(map[job.ID]bool)
+	open := make(map[job.ID]*job.Record)
 	r.d.cfg.Reader.Read(func(live *job.Live) {
 		s.settings = live.Settings()
 		s.backends = live.Backends()
@@ -170,7 +177,7 @@ func (r *run) look() *state {
 			s.slots[b.ID] = live.SlotsHeld(b.ID)
 		}
 		for _, rec := range live.Jobs() {
-			open[rec.ID] = true
+			open[rec.ID] = rec
 			s.sort(rec, live)
 		}
 	})
@@ -203,21 +210,31 @@ func (s *state) sort(rec *job.Record, live *job.Live) {
 	}
 }
 
-func (r *run) forget(open map[job.ID]bool) {
+// forget drops what is remembered of jobs that are open no more, and of the others
+// what belongs to a state they have left.
+func (r *run) forget(open map[job.ID]*job.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for id := range r.jobs {
-		if !open[id] {
+	for id, st := range r.jobs {
+		rec := open[id]
+		if rec == nil {
 			delete(r.jobs, id)
+			continue
+		}
+		if rec.State != job.StatePending {
+			st.reason, st.prep, st.notBefore = "", nil, time.Time{}
+		}
+		if rec.State != job.StateRunning {
+			st.deadline = nil
 		}
 	}
 	for id, item := range r.refreshes {
-		if !open[id] && !item.running {
+		if open[id] == nil && !item.running {
 			delete(r.refreshes, id)
 		}
 	}
 	for id := range r.inherited {
-		if !open[id] {
+		if open[id] == nil {
 			delete(r.inherited, id)
 		}
 	}

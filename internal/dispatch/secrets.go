@@ -7,51 +7,72 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 )
 
 // References resolves file:PATH and env:NAME on this machine. A file's trailing
 // newline is not part of its secret. Nothing is cached: a credential that was
 // rotated counts from the next send.
-type References struct{}
+type References struct {
+	mu    sync.Mutex
+	reads map[string]*secretRead
+}
+
+// NewReferences returns a resolver.
+func NewReferences() *References { return &References{reads: make(map[string]*secretRead)} }
 
 // maxSecret bounds what is read of a file.
 const maxSecret = 64 << 10
 
-// Resolve returns the secret that a reference names. Its errors never hold any
-// part of the secret.
-func (References) Resolve(ctx context.Context, reference string) (string, error) {
-	kind, name, ok := strings.Cut(reference, ":")
-	switch {
-	case !ok || name == "":
-		return "", errors.New("the reference is neither file:PATH nor env:NAME; correct the catalog")
-	case kind == "env":
-		value, set := os.LookupEnv(name)
-		if !set || value == "" {
-			return "", fmt.Errorf("the environment variable %s is not set on this master; set it and restart the master", name)
-		}
-		return value, nil
-	case kind == "file":
-		return readBounded(ctx, name)
-	default:
-		return "", errors.New("the reference is neither file:PATH nor env:NAME; correct the catalog")
-	}
-}
-
+// secretRead is a read of one file that has not returned yet.
 type secretRead struct {
+	done  chan struct{}
 	value string
 	err   error
 }
 
-// readBounded reads a file within the context's bound. A file system that hangs
-// keeps the reading goroutine, and nothing else, until it answers.
-func readBounded(ctx context.Context, path string) (string, error) {
-	done := make(chan secretRead, 1)
-	go func() {
-		value, err := readSecret(path)
-		done <- secretRead{value, err}
-	}()
+var errReference = errors.New("the reference is neither file:PATH nor env:NAME; correct the catalog")
+
+// Resolve returns the secret that a reference names. Its errors never hold any
+// part of the secret.
+func (r *References) Resolve(ctx context.Context, reference string) (string, error) {
+	kind, name, ok := strings.Cut(reference, ":")
+	switch {
+	case !ok || name == "":
+		return "", errReference
+	case kind == "env":
+		value := os.Getenv(name)
+		if value == "" {
+			return "", fmt.Errorf("the environment variable %s is not set on this master; set it and restart the master", name)
+		}
+		return value, nil
+	case kind == "file":
+		return r.read(ctx, name)
+	default:
+		return "", errReference
+	}
+}
+
+// read reads a file within the context's bound. No call returns a file system
+// that hangs from within a read; so that retries cannot pile up, whoever asks for
+// a file that is being read waits for that one read.
+func (r *References) read(ctx context.Context, path string) (string, error) {
+	r.mu.Lock()
+	read := r.reads[path]
+	if read == nil {
+		read = &secretRead{done: make(chan struct{})}
+		r.reads[path] = read
+		go func() {
+			read.value, read.err = readSecret(path)
+			r.mu.Lock()
+			delete(r.reads, path)
+			r.mu.Unlock()
+			close(read.done)
+		}()
+	}
+	r.mu.Unlock()
 	select {
-	case read := <-done:
+	case <-read.done:
 		return read.value, read.err
 	case <-ctx.Done():
 		return "", fmt.Errorf("the file %s could not be read in time on this master: %w", path, ctx.Err())

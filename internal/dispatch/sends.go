@@ -151,6 +151,16 @@ func (s *Sends) settled(e *send) {
 	e.ambiguous = false
 }
 
+// hurry has every conclusion that waits for its next try tried at once: a new
+// term may be able to journal it.
+func (s *Sends) hurry() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.byJob {
+		e.failures, e.retryAt = 0, time.Time{}
+	}
+}
+
 // postpone says that the conclusion could not be journaled now.
 func (s *Sends) postpone(e *send) {
 	s.mu.Lock()

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lancemaster/lancemaster/internal/job"
@@ -126,13 +127,18 @@ func (r *run) conclusionCommand(rec *job.Record, e *send, c *conclusion) (job.Co
 			Header: r.header(), Identity: e.identity, Code: job.CodeNoTrustedResult,
 			Message: c.message, Proof: job.ProofNone,
 		}, true
-	case c.notEnqueued:
+	case c.notEnqueued && !hasProof(rec, job.ProofNotEnqueued):
 		return job.RecordTermination{
 			Header: r.header(), Identity: e.identity, Backend: e.backend, Proof: job.ProofNotEnqueued,
 		}, true
 	default:
 		return nil, false
 	}
+}
+
+func hasProof(rec *job.Record, proof job.Proof) bool {
+	return rec.Dispatch.Proof == proof ||
+		slices.ContainsFunc(rec.Dispatch.Evidence, func(e job.Evidence) bool { return e.Proof == proof })
 }
 
 // settled is the end of a conclusion that is journaled. A MarkRunning whose
@@ -160,7 +166,7 @@ func notEnqueued(format string, args ...any) *conclusion {
 }
 
 func untrusted(format string, args ...any) *conclusion {
-	return &conclusion{message: message("no trusted result: " + fmt.Sprintf(format, args...))}
+	return &conclusion{message: message(fmt.Sprintf(format, args...))}
 }
 
 // message makes text fit to be stored: one clean, bounded line.

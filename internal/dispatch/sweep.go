@@ -94,8 +94,8 @@ func (r *run) deadlineOf(rec *job.Record, e *send, now time.Time) time.Time {
 
 // remaining is the time to a point in wall time, between nothing and full.
 func remaining(until job.Millis, full time.Duration, now time.Time) time.Duration {
-	left := int64(until) - nowMillis(now)
-	return min(max(time.Duration(left)*time.Millisecond, 0), full)
+	left := min(max(int64(until)-nowMillis(now), 0), full.Milliseconds())
+	return time.Duration(left) * time.Millisecond
 }
 
 // proposeAfter returns when a sweep may propose about this job again.
@@ -119,15 +119,20 @@ func (r *run) holdBack(id job.ID, err error) time.Time {
 // sweepPossibleLive releases the slots of jobs whose backend process is proven
 // gone: two processes answered at one address, both asked after the send ended.
 // One epoch that merely differs proves nothing: it may be that process which took
-// the job.
-func (r *run) sweepPossibleLive(s *state) {
+// the job. It returns when a proposal that failed is due again.
+func (r *run) sweepPossibleLive(s *state) time.Time {
+	var next time.Time
 	for _, rec := range s.holding {
 		after, known := r.sendEnded(rec)
 		if !known {
 			continue
 		}
 		status, ok := r.d.cfg.Liveness.Status(rec.Dispatch.BackendID)
-		if !ok || !processGone(status.Observations, r.term, after) || time.Now().Before(r.proposeAfter(rec.ID)) {
+		if !ok || !processGone(status.Observations, r.term, after) {
+			continue
+		}
+		if wait := r.proposeAfter(rec.ID); time.Now().Before(wait) {
+			next = earliest(next, wait)
 			continue
 		}
 		_, how, err := r.propose(r.rounds, job.RecordTermination{
@@ -140,11 +145,12 @@ func (r *run) sweepPossibleLive(s *state) {
 			r.wakeUp() // a slot is free
 			continue
 		}
-		r.holdBack(rec.ID, err)
+		next = earliest(next, r.holdBack(rec.ID, err))
 		if how != refused {
-			return
+			break
 		}
 	}
+	return next
 }
 
 // sendEnded returns when the last byte of a job's send may have been written.
