@@ -12,13 +12,12 @@ const (
 	// the contract's bounds; a record is held only to what keeps memory safe, because
 	// a text that a transition composed a little too long must not stop every node
 	// of a cluster at once.
-	maxStored         = 16 << 10
-	maxSchemaContract = 16 << 10
-	maxOptionValue    = 4096
-	maxOptions        = 256
-	maxFrontends      = 256
-	maxLabels         = 256
-	maxSettings       = 1024
+	maxStored      = 16 << 10
+	maxOptionValue = 4096
+	maxOptions     = 256
+	maxFrontends   = 256
+	maxLabels      = 256
+	maxSettings    = 1024
 )
 
 // checker collects the first fault of a value. The same checks run before
@@ -73,7 +72,7 @@ func (c *checker) spec(s job.Spec, limit int) {
 }
 
 func (c *checker) snapshot(s job.Snapshot) {
-	c.text("schema contract", s.SchemaContract, maxSchemaContract)
+	c.text("schema contract", s.SchemaContract, job.MaxSchemaContract)
 	c.number("snapshot source", uint8(s.Source), s.Source.Valid(), false)
 }
 

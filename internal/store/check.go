@@ -123,7 +123,9 @@ func (c *checkup) history(rec *job.Record) {
 			c.fault("event %d of job %d is not in the watch index", e.Revision, rec.ID)
 		}
 	}
-	if newest := events[len(events)-1]; newest.To != rec.State || newest.ToRefresh != rec.Refresh.State {
+	// The refresh state of an UNKNOWN job's event is that of its late refresh.
+	newest := events[len(events)-1]
+	if newest.To != rec.State || (newest.ToRefresh != rec.Refresh.State && newest.ToRefresh != rec.LateRefresh.State) {
 		c.fault("job %d is %s/%s, its newest event says %s/%s",
 			rec.ID, rec.State, rec.Refresh.State, newest.To, newest.ToRefresh)
 	}
