@@ -78,7 +78,11 @@ func (a *allowance) take(n int) bool {
 	if a == nil {
 		return true
 	}
-	return a.used.Add(int64(n)) <= a.limit
+	if a.used.Add(int64(n)) > a.limit {
+		a.used.Add(-int64(n))
+		return false
+	}
+	return true
 }
 
 func (a *allowance) give(n int) {
@@ -173,10 +177,10 @@ func (t *transport) took(n int) error {
 	if over <= 0 {
 		return nil
 	}
-	t.charged += over
 	if !t.shared.take(over) {
 		return thrift.NewTTransportExceptionFromError(errBusy)
 	}
+	t.charged += over
 	return nil
 }
 
