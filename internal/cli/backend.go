@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lancemaster/lancemaster/internal/client"
+)
+
+func (a *app) backendCmd() *cobra.Command {
+	return a.group(&cobra.Command{
+		Use:   "backend",
+		Short: "Manage the backends that run index jobs",
+		Long: `Manage the backends that run index jobs. A backend serves one cluster of masters.
+
+` + exitPlain,
+		Example: `  lancemaster backend add 10.0.0.7
+  lancemaster backend list`,
+	}, a.backendAddCmd(), a.backendListCmd(), a.backendRemoveCmd(), a.backendDrainCmd(), a.backendUndrainCmd())
+}
+
+func (a *app) printBackend(b *client.Backend) error {
+	return a.print(b, func(out *bytes.Buffer) { backendTable(out, []client.Backend{*b}) })
+}
+
+func backendTable(out *bytes.Buffer, list []client.Backend) {
+	t := newTable(out, "BACKEND", "ADDRESS", "HEARTBEAT", "STATE", "ALIVE", "SLOTS", "VERSION", "LAST OK", "LABELS", "LAST ERROR")
+	for _, b := range list {
+		var labels []string
+		for _, l := range b.Labels {
+			labels = append(labels, l.Key+"="+l.Value)
+		}
+		t.row(number(b.ID), hostPort(b.Host, b.Port), fmt.Sprint(b.HeartbeatPort), b.State, yesNo(b.Alive), fmt.Sprint(b.SlotsHeld),
+			b.Version, moment(b.LastOKAt), strings.Join(labels, ","), b.LastError)
+	}
+	t.end()
+}
+
+// byID runs a call on the backend that the argument names.
+func (a *app) byID(arg string, f func(*client.Client, int64) error) error {
+	id, err := parseID("backend", arg)
+	if err != nil {
+		return err
+	}
+	return a.withClient(func(c *client.Client) error { return f(c, id) })
+}
+
+// turned carries out a drain or its end and shows the backend.
+func (a *app) turned(ctx context.Context, arg string, turn func(*client.Client, context.Context, int64) (*client.Backend, error)) error {
+	return a.byID(arg, func(c *client.Client, id int64) error {
+		b, err := turn(c, ctx, id)
+		if err != nil {
+			return err
+		}
+		return a.printBackend(b)
+	})
+}

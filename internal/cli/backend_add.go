@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"context"
+	"net"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lancemaster/lancemaster/internal/client"
+)
+
+func (a *app) backendAddCmd() *cobra.Command {
+	var b client.NewBackend
+	var labels []string
+	cmd := a.leaf(&cobra.Command{
+		Use:   "add HOST",
+		Short: "Register a backend",
+		Long: `Register a backend under a new id. The leader's heartbeats begin at once; jobs are sent to it when it
+answers them. An address has one id, and an id's address never changes.
+
+` + exitPlain,
+		Example: `  lancemaster backend add 10.0.0.7
+  lancemaster backend add worker-3.example.com --be-port 9061 --heartbeat-port 9051 --label zone=a`,
+	}, func(ctx context.Context, _ *cobra.Command, args []string) error {
+		b.Host = args[0]
+		pairs, err := parsePairs("--label", labels)
+		if err != nil {
+			return err
+		}
+		for _, p := range pairs {
+			b.Labels = append(b.Labels, client.Label(p))
+		}
+		for flag, port := range map[string]int{"--be-port": b.Port, "--heartbeat-port": b.HeartbeatPort} {
+			if port < 1 || port > 65535 {
+				return usagef("%s %d is not a port from 1 to 65535", flag, port)
+			}
+		}
+		return a.withClient(func(c *client.Client) error {
+			stored, err := c.AddBackend(ctx, b)
+			if err != nil {
+				return err
+			}
+			return a.printBackend(stored)
+		})
+	})
+	f := cmd.Flags()
+	f.IntVar(&b.Port, "be-port", 9060, "port that takes jobs")
+	f.IntVar(&b.HeartbeatPort, "heartbeat-port", 9050, "port that answers heartbeats")
+	f.StringArrayVar(&labels, "label", nil, "KEY=VALUE, a note on the backend; may be repeated")
+	return cmd
+}
+
+func hostPort(host string, port int32) string { return net.JoinHostPort(host, strconv.Itoa(int(port))) }

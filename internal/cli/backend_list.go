@@ -1,0 +1,33 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lancemaster/lancemaster/internal/client"
+)
+
+func (a *app) backendListCmd() *cobra.Command {
+	return a.leaf(&cobra.Command{
+		Use:   "list",
+		Short: "List backends and what the leader's heartbeats say of them",
+		Long: `List backends by id and what the leader's heartbeats say of them. SLOTS counts the jobs whose worker may
+still be alive there. Times are UTC.
+
+` + exitPlain,
+		Example: `  lancemaster backend list`,
+	}, func(ctx context.Context, _ *cobra.Command, _ []string) error {
+		return a.withClient(func(c *client.Client) error {
+			list, err := c.Backends(ctx)
+			if err != nil {
+				return err
+			}
+			value := struct {
+				Backends []client.Backend `json:"backends"`
+			}{list}
+			return a.print(value, func(out *bytes.Buffer) { backendTable(out, list) })
+		})
+	})
+}

@@ -1,0 +1,11 @@
+package cli
+
+import "github.com/spf13/cobra"
+
+// commands are the commands of the root, in no order: help sorts them.
+func (a *app) commands() []*cobra.Command {
+	return []*cobra.Command{
+		a.indexCmd(), a.datasetCmd(), a.jobCmd(), a.catalogCmd(), a.backendCmd(), a.settingsCmd(),
+		a.healthCmd(), a.versionCmd(), a.completionCmd(),
+	}
+}

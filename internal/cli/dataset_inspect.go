@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lancemaster/lancemaster/internal/client"
+)
+
+func (a *app) datasetInspectCmd() *cobra.Command {
+	var column, catalog string
+	cmd := a.leaf(&cobra.Command{
+		Use:   "inspect URI",
+		Short: "Show a dataset's version, fields, indexes and, for a column, its schema contract",
+		Long: `Show a dataset's version, fields and indexes, read from its latest manifest by the leader, and the index
+names of it that jobs hold. With --column also that column's stored spelling and its schema contract, as
+an index job would carry it. Times are UTC.
+
+` + exitPlain,
+		Example: `  lancemaster dataset inspect file:///data/items.lance
+  lancemaster dataset inspect file:///data/items.lance --column vec -o json`,
+	}, func(ctx context.Context, _ *cobra.Command, args []string) error {
+		return a.withClient(func(c *client.Client) error {
+			d, err := c.InspectDataset(ctx, args[0], column, catalog)
+			if err != nil {
+				return err
+			}
+			return a.print(d, func(out *bytes.Buffer) { datasetCard(out, d) })
+		})
+	})
+	f := cmd.Flags()
+	f.StringVar(&column, "column", "", "show this column's schema contract")
+	f.StringVar(&catalog, "catalog", "", "look up held names in this catalog's store; default: the URI's scheme")
+	return cmd
+}
+
+func datasetCard(out *bytes.Buffer, d *client.Dataset) {
+	fmt.Fprintf(out, "%s\n", clean(d.Locator))
+	c := newCard(out)
+	c.addf("version", "%d", d.Version)
+	c.add("written", d.At.String())
+	c.add("column", d.Column)
+	c.add("schema contract", d.SchemaContract)
+	c.end()
+	fmt.Fprintln(out)
+	t := newTable(out, "FIELD", "PARENT", "NAME", "TYPE", "NULLABLE")
+	for _, f := range d.Fields {
+		parent := ""
+		if f.ParentID >= 0 {
+			parent = fmt.Sprint(f.ParentID)
+		}
+		t.row(fmt.Sprint(f.ID), parent, f.Name, f.Type, yesNo(f.Nullable))
+	}
+	t.end()
+	if len(d.Indexes)+len(d.Fences) > 0 {
+		fmt.Fprintln(out)
+		indexTable(out, d)
+	}
+}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lancemaster/lancemaster/internal/client"
+)
+
+// The exit statuses.
+const (
+	exitOK           = 0
+	exitFailed       = 1
+	exitUsage        = 2
+	exitNotCommitted = 3
+	exitUnknown      = 4
+	exitTimedOut     = 5
+)
+
+// What help says of them.
+const (
+	exitPlain = "Exit status: 0 done, 1 failed, 2 wrong usage."
+	exitWait  = `Exit status: 0 committed or nothing to do, 1 failed, 2 wrong usage, 3 not committed,
+4 unknown, 5 timed out.`
+)
+
+// usageError says that the command line is wrong.
+type usageError struct {
+	message string
+	command string // whose help to read
+}
+
+func (e *usageError) Error() string { return e.message }
+
+func usagef(format string, args ...any) *usageError {
+	return &usageError{message: fmt.Sprintf(format, args...)}
+}
+
+func (e *usageError) of(cmd *cobra.Command) *usageError {
+	e.command = cmd.CommandPath()
+	return e
+}
+
+// statusError ends the program with a status of its own.
+type statusError struct {
+	status  int
+	message string // empty: all has been said
+	next    string
+}
+
+func (e *statusError) Error() string { return e.message }
+
+// report tells a failure and returns the exit status.
+func (a *app) report(err error) int {
+	var (
+		usage  *usageError
+		status *statusError
+		failed *client.Error
+	)
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &usage):
+		a.say(usage.message, "")
+		fmt.Fprintf(a.Err, "next: see %s --help\n", usage.command)
+		return exitUsage
+	case errors.As(err, &status):
+		if status.message != "" {
+			a.say(status.message, status.next)
+		}
+		return status.status
+	case errors.As(err, &failed):
+		next := failed.Next
+		if next == "" && failed.Holder != 0 {
+			next = fmt.Sprintf("look at the job that holds it: lancemaster job show %d", failed.Holder)
+		}
+		a.say(failed.Code+": "+failed.Message, next)
+		return exitFailed
+	}
+	a.say(err.Error(), "")
+	return exitFailed
+}
+
+func (a *app) say(message, next string) {
+	fmt.Fprintf(a.Err, "lancemaster: %s\n", clean(message))
+	if next != "" {
+		fmt.Fprintf(a.Err, "next: %s\n", clean(next))
+	}
+}

@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lancemaster/lancemaster/internal/client"
+)
+
+// goal is what to wait for.
+type goal struct {
+	forWhat string // terminal or resolved
+	timeout time.Duration
+}
+
+func (g goal) check() error {
+	if g.forWhat != "terminal" && g.forWhat != "resolved" {
+		return usagef("--for %q is not terminal or resolved", g.forWhat)
+	}
+	if g.timeout < 0 {
+		return usagef("--timeout %s is negative; 0 waits without limit", g.timeout)
+	}
+	return nil
+}
+
+func (g goal) reached(j *client.Job) bool {
+	return j.Terminal() && (g.forWhat != "resolved" || j.Resolved())
+}
+
+// follow waits for a job and tells its steps on stderr. Its error is nil when the
+// goal was reached, and then says nothing about the outcome.
+func (a *app) follow(ctx context.Context, c *client.Client, j *client.Job, g goal) (*client.Job, error) {
+	if g.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, g.timeout)
+		defer cancel()
+	}
+	last, err := c.FollowFrom(ctx, j, client.Follow{
+		Until: g.reached,
+		Seen:  func(j *client.Job) { fmt.Fprintf(a.Err, "job %d: %s\n", j.ID, clean(step(j))) },
+		Lost: func(err error) {
+			fmt.Fprintf(a.Err, "no master answers for now, still waiting (%s)\n", clean(err.Error()))
+		},
+		Found: func() { fmt.Fprintln(a.Err, "a master answers again") },
+	})
+	if errors.Is(err, context.DeadlineExceeded) {
+		return last, &statusError{
+			status:  exitTimedOut,
+			message: fmt.Sprintf("job %d is not %s after %s; it goes on", j.ID, g.forWhat, client.Duration(g.timeout)),
+			next:    fmt.Sprintf("wait on with: lancemaster job wait %d", j.ID),
+		}
+	}
+	return last, err
+}
+
+// step says in a few words where a job is.
+func step(j *client.Job) string {
+	s := j.State
+	switch {
+	case j.State == client.StateRunning && j.Dispatch != nil:
+		s += fmt.Sprintf(" on backend %d", j.Dispatch.BackendID)
+	case j.Terminal() && j.Refresh.State != "NOT_REQUIRED":
+		s += ", refresh " + j.Refresh.State
+	}
+	if j.Terminal() {
+		s += map[bool]string{true: ", name held", false: ", name free"}[j.FenceHeld]
+	}
+	return s
+}
+
+// outcome turns a settled job into an exit status.
+func outcome(j *client.Job) error {
+	switch {
+	case j.State == client.StateCommitted || j.Noop():
+		return nil
+	case j.State == client.StateNotCommitted:
+		return &statusError{status: exitNotCommitted}
+	}
+	return &statusError{status: exitUnknown}
+}

@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lancemaster/lancemaster/internal/client"
+)
+
+func (a *app) jobListCmd() *cobra.Command {
+	var (
+		q                client.JobQuery
+		open, unresolved bool
+		since, until     string
+	)
+	cmd := a.leaf(&cobra.Command{
+		Use:   "list",
+		Short: "List jobs, newest first",
+		Long: `List jobs, newest first. Conditions are combined: a job is listed when all hold. --state and
+--refresh may be repeated or take a list, and then any of them is enough.
+
+HOLDS says what a job still keeps: its index name, a slot on its backend. Times are UTC. --since and
+--until are about the time of admission, and take a time like 2026-03-01T12:00:00Z or a duration before
+now like 24h.
+
+A page has at most --limit jobs (1 to 1000). Where there are more, the way to the next page is told on
+stderr, and in json and yaml is the field next_page_token.
+
+` + exitPlain,
+		Example: `  lancemaster job list
+  lancemaster job list --state PENDING,RUNNING --since 24h
+  lancemaster job list --catalog local --table demo.items -o json`,
+	}, func(ctx context.Context, cmd *cobra.Command, _ []string) (err error) {
+		if cmd.Flags().Changed("open") {
+			q.Open = &open
+		}
+		if cmd.Flags().Changed("unresolved") {
+			q.Unresolved = &unresolved
+		}
+		if q.Table != "" && q.Catalog == "" {
+			return usagef("--table needs --catalog: the same table name may be in several")
+		}
+		if q.Since, err = parseInstant("--since", since, time.Now()); err != nil {
+			return err
+		}
+		if q.Until, err = parseInstant("--until", until, time.Now()); err != nil {
+			return err
+		}
+		if q.Limit < 1 || q.Limit > 1000 {
+			return usagef("--limit %d is not from 1 to 1000", q.Limit)
+		}
+		upper(q.States)
+		upper(q.RefreshStates)
+		return a.withClient(func(c *client.Client) error { return a.jobList(ctx, c, q) })
+	})
+	f := cmd.Flags()
+	f.StringSliceVar(&q.States, "state", nil, "PENDING, RUNNING, COMMITTED, NOT_COMMITTED or UNKNOWN")
+	f.StringSliceVar(&q.RefreshStates, "refresh", nil, "NOT_REQUIRED, REQUIRED, RUNNING, DONE or FAILED")
+	f.BoolVar(&open, "open", false, "only jobs that hold a name or a slot; =false: only those that hold nothing")
+	f.BoolVar(&unresolved, "unresolved", false, "only jobs that hold their index name; =false: only those that do not")
+	f.StringVar(&q.Catalog, "catalog", "", "only this catalog's")
+	f.StringVar(&q.Table, "table", "", "only this table's, DATABASE.TABLE; needs --catalog")
+	f.StringVar(&q.Dataset, "dataset", "", "only this dataset's, a URI")
+	f.StringVar(&q.IndexName, "index", "", "only this index name's, in any spelling")
+	f.Int64Var(&q.BackendID, "backend", 0, "only those sent to this backend")
+	f.StringVar(&since, "since", "", "only those admitted at or after this time")
+	f.StringVar(&until, "until", "", "only those admitted before this time")
+	f.IntVar(&q.Limit, "limit", 100, "jobs on one page, 1 to 1000")
+	f.StringVar(&q.PageToken, "page-token", "", "go on where the page before ended")
+	a.complete(cmd, "state", client.StatePending, client.StateRunning, client.StateCommitted, client.StateNotCommitted, client.StateUnknown)
+	a.complete(cmd, "refresh", "NOT_REQUIRED", "REQUIRED", "RUNNING", "DONE", "FAILED")
+	return cmd
+}
+
+func upper(words []string) {
+	for i := range words {
+		words[i] = strings.ToUpper(words[i])
+	}
+}
+
+func (a *app) jobList(ctx context.Context, c *client.Client, q client.JobQuery) error {
+	page, err := c.Jobs(ctx, q)
+	if err != nil {
+		return err
+	}
+	err = a.print(page, func(out *bytes.Buffer) {
+		t := newTable(out, "JOB", "STATE", "REFRESH", "MUTATION", "INDEX", "TABLE", "BACKEND", "HOLDS", "CREATED")
+		for i := range page.Jobs {
+			j := &page.Jobs[i]
+			t.row(number(j.ID), j.State, j.Refresh.State, j.Intent.Mutation, j.Target.IndexName,
+				fmt.Sprintf("%s/%s.%s", j.Target.Catalog, j.Target.Database, j.Target.Table), backendOf(j), holds(j), moment(j.CreatedAt))
+		}
+		t.end()
+	})
+	if err == nil && page.NextPageToken != "" && a.output == "table" {
+		fmt.Fprintf(a.Err, "next page: add --page-token %s\n", clean(page.NextPageToken))
+	}
+	return err
+}
+
+func backendOf(j *client.Job) string {
+	if j.Dispatch == nil {
+		return ""
+	}
+	return number(j.Dispatch.BackendID)
+}
+
+// holds says what a job keeps others from.
+func holds(j *client.Job) string {
+	var out []string
+	if j.FenceHeld {
+		out = append(out, "name")
+	}
+	if j.SlotHeld {
+		out = append(out, "slot")
+	}
+	return strings.Join(out, ",")
+}

@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"bytes"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lancemaster/lancemaster/internal/client"
+)
+
+func (a *app) settingsCmd() *cobra.Command {
+	return a.group(&cobra.Command{
+		Use:   "settings",
+		Short: "Read and change the cluster's settings",
+		Long: `Read and change the cluster's settings, which all masters share and which take effect at once. What
+belongs to one node (addresses, directories, the log) is in its configuration: see lancemaster serve.
+
+` + exitPlain,
+		Example: `  lancemaster settings list
+  lancemaster settings set admission.enabled=true`,
+	}, a.settingsListCmd(), a.settingsGetCmd(), a.settingsSetCmd(), a.settingsResetCmd(), a.settingsHistoryCmd())
+}
+
+func (a *app) printSettings(list []client.Setting) error {
+	value := struct {
+		Settings []client.Setting `json:"settings"`
+	}{list}
+	return a.print(value, func(out *bytes.Buffer) {
+		t := newTable(out, "SETTING", "VALUE", "DEFAULT", "TYPE", "CHANGED", "BY", "HELP")
+		for _, s := range list {
+			t.row(s.Name, s.Value, s.Default, s.Type, moment(s.ChangedAt), s.ChangedBy, s.Help)
+		}
+		t.end()
+	})
+}

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lancemaster/lancemaster/internal/client"
+)
+
+func (a *app) settingsHistoryCmd() *cobra.Command {
+	var limit int
+	cmd := a.leaf(&cobra.Command{
+		Use:   "history [NAME]",
+		Short: "Show who changed which setting when, newest first",
+		Long: `Show who changed which setting when (UTC), newest first: of one setting, or of all.
+
+` + exitPlain,
+		Example: `  lancemaster settings history admission.enabled`,
+	}, func(ctx context.Context, _ *cobra.Command, args []string) error {
+		if limit < 1 || limit > 1000 {
+			return usagef("--limit %d is not from 1 to 1000", limit)
+		}
+		name := ""
+		if len(args) > 0 {
+			name = args[0]
+		}
+		return a.withClient(func(c *client.Client) error {
+			list, err := c.SettingsHistory(ctx, name, limit)
+			if err != nil {
+				return err
+			}
+			value := struct {
+				Changes []client.SettingChange `json:"changes"`
+			}{list}
+			return a.print(value, func(out *bytes.Buffer) {
+				t := newTable(out, "AT", "BY", "SETTING", "OLD", "NEW")
+				for _, s := range list {
+					value := s.New
+					if s.Reset {
+						value += " (reset)"
+					}
+					t.row(s.At.String(), s.Actor, s.Name, s.Old, value)
+				}
+				t.end()
+			})
+		})
+	})
+	cmd.Flags().IntVar(&limit, "limit", 100, "changes at most, 1 to 1000")
+	return cmd
+}
