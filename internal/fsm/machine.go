@@ -386,3 +386,12 @@ func (m *Machine) Check() error {
 	}
 	return nil
 }
+
+// StateCounts counts the jobs on record, open or not, by mutation and refresh state.
+func (m *Machine) StateCounts() (counts []store.StateCount, err error) {
+	err = m.read(func(r *store.Reader) (err error) {
+		counts, err = r.StateCounts()
+		return err
+	})
+	return counts, err
+}

@@ -19,6 +19,7 @@ type checkup struct {
 	// How many entries each index must have, counted from the records.
 	postings, closed, requests, events, dropped int
 	fences                                      map[job.FenceKey]job.ID
+	byState                                     map[[2]byte]int64 // jobs by the key of their count
 }
 
 func (c *checkup) fault(format string, args ...any) {
@@ -31,7 +32,7 @@ func (c *checkup) fault(format string, args ...any) {
 // nothing left over, nothing half-applied. Its cost grows with the history; it is
 // for tests and for an operator in doubt.
 func (r *Reader) Check() error {
-	c := &checkup{r: r, fences: map[job.FenceKey]job.ID{}}
+	c := &checkup{r: r, fences: map[job.FenceKey]job.ID{}, byState: map[[2]byte]int64{}}
 	cluster, err := r.Cluster()
 	if err != nil {
 		return err
@@ -57,12 +58,14 @@ func (r *Reader) Check() error {
 		c.fault("job %d exists but the next id is %d", last, cluster.NextJob)
 	}
 	c.counts()
+	c.states()
 	c.others()
 	return errors.Join(c.faults...)
 }
 
 // record looks for all that a record must have.
 func (c *checkup) record(rec *job.Record) {
+	c.byState[[2]byte(countKey(rec))]++
 	for _, p := range postings(rec) {
 		c.postings++
 		if c.r.bucket(bucketPostings).Get(p.key(positionOf(rec))) == nil {
@@ -131,6 +134,27 @@ func (c *checkup) history(rec *job.Record) {
 	}
 }
 
+// states holds the counts of jobs by state to the records.
+func (c *checkup) states() {
+	counts, err := c.r.StateCounts()
+	if err != nil {
+		c.fault("%w", err)
+	}
+	left := len(c.byState)
+	for _, n := range counts {
+		want := c.byState[[2]byte{byte(n.State), byte(n.Refresh)}]
+		if n.Jobs != want {
+			c.fault("%d jobs are counted as %s/%s, the records say %d", n.Jobs, n.State, n.Refresh, want)
+		}
+		if want > 0 {
+			left--
+		}
+	}
+	if left != 0 {
+		c.fault("the counts by state lack %d pairs of states that jobs are in", left)
+	}
+}
+
 // counts finds entries that no record accounts for.
 func (c *checkup) counts() {
 	settings, err := counter(c.r.bucket(bucketMeta).Get(metaSettingCount))
@@ -143,7 +167,7 @@ func (c *checkup) counts() {
 		bucketSettingsHistory: int(settings),
 	} {
 		switch bucket {
-		case bucketMeta, bucketJobs, bucketCatalogs, bucketBackends, bucketSettings:
+		case bucketMeta, bucketJobs, bucketCatalogs, bucketBackends, bucketSettings, bucketStates:
 			continue
 		}
 		have := 0

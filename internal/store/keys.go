@@ -20,6 +20,7 @@ const (
 	bucketBackends
 	bucketSettings
 	bucketSettingsHistory
+	bucketStates
 	bucketCount
 )
 
@@ -28,7 +29,7 @@ var bucketNames = [bucketCount][]byte{
 	bucketDropped: []byte("dropped"), bucketWatch: []byte("watch"), bucketRequests: []byte("requests"),
 	bucketClosed: []byte("closed"), bucketPostings: []byte("postings"), bucketCatalogs: []byte("catalogs"),
 	bucketBackends: []byte("backends"), bucketSettings: []byte("settings"),
-	bucketSettingsHistory: []byte("settings_history"),
+	bucketSettingsHistory: []byte("settings_history"), bucketStates: []byte("states"),
 }
 
 // Keys of the meta bucket.

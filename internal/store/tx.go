@@ -149,6 +149,7 @@ func (t *Tx) putPostings(was, is *job.Record) {
 		}
 	}
 	t.putClosed(was, is)
+	t.putCounts(was, is)
 }
 
 func (t *Tx) putClosed(was, is *job.Record) {
