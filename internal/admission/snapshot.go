@@ -28,7 +28,7 @@ func (s *Service) takeSnapshot(ctx context.Context, p *plan) (noop string, err e
 	}
 	d, err := s.open(ctx, p.target.Locator)
 	if err != nil {
-		return "", datasetRefusal(err)
+		return "", DatasetRefusal(err)
 	}
 	return manifestSnapshot(p, d)
 }
@@ -38,10 +38,10 @@ func manifestSnapshot(p *plan, d *lance.Dataset) (noop string, err error) {
 	var field lance.Field
 	if p.sub.Mutation != job.MutationDrop {
 		if field, err = d.Column(p.sub.Column); err != nil {
-			return "", datasetRefusal(err)
+			return "", DatasetRefusal(err)
 		}
 		if p.snapshot.SchemaContract, err = lance.SchemaContract(field); err != nil {
-			return "", datasetRefusal(err)
+			return "", DatasetRefusal(err)
 		}
 		p.spec.Column = field.Name
 		if err := checkColumn(p, p.snapshot.SchemaContract); err != nil {
@@ -50,7 +50,7 @@ func manifestSnapshot(p *plan, d *lance.Dataset) (noop string, err error) {
 	}
 	index, found, err := d.FindIndex(p.target.IndexKey)
 	if err != nil {
-		return "", datasetRefusal(err)
+		return "", DatasetRefusal(err)
 	}
 	switch p.sub.Mutation {
 	case job.MutationCreate:
@@ -169,8 +169,9 @@ func callerSnapshot(p *plan) error {
 	return nil
 }
 
-// datasetRefusal gives a failure to read a dataset its code and next step.
-func datasetRefusal(err error) error {
+// DatasetRefusal gives a failure to read a dataset, an error of package lance, its
+// code and next step. Any other error is returned as it is.
+func DatasetRefusal(err error) error {
 	r := &job.Refusal{Message: err.Error()}
 	switch lance.CodeOf(err) {
 	case lance.DatasetMissing:
