@@ -1,0 +1,147 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/lancemaster/lancemaster/gen-go/admin"
+	"github.com/lancemaster/lancemaster/gen-go/shared"
+)
+
+// The secrets that a node is given to use. None may be seen outside of what goes to the backend.
+const (
+	tokenSecret  = "canary-token-5d1b7c20"
+	optionSecret = "canary-option-93ae61f4"
+	envSecret    = "canary-environment-2c88d0"
+)
+
+// No secret is stored, logged, exported as a metric or shown.
+func TestCanary(t *testing.T) {
+	t.Parallel()
+	secrets := t.TempDir()
+	tokenFile, optionFile := filepath.Join(secrets, "token"), filepath.Join(secrets, "option")
+	for path, secret := range map[string]string{tokenFile: tokenSecret, optionFile: optionSecret} {
+		if err := os.WriteFile(path, []byte(secret+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := newBackend(t)
+	m := newMaster(t, "--backend-token", "file:"+tokenFile, "--log-level", "debug")
+	m.env = []string{"CANARY=" + envSecret}
+	m.start()
+	m.set("admission.enabled", "true", "backend.heartbeat_interval", "200ms")
+	m.putCatalog("remote", "store", none(),
+		&admin.TStorageOption{Key: "aws_secret_access_key", Ref: ptr("file:" + optionFile)},
+		&admin.TStorageOption{Key: "aws_session_token", Ref: ptr("env:CANARY")},
+		&admin.TStorageOption{Key: "region", Value: ptr("visible-region")})
+	m.register(b)
+	if got := b.masterInfo().GetToken(); got != tokenSecret {
+		t.Fatalf("the heartbeat's token is %q, want the configured one", got)
+	}
+
+	known := []string{tokenSecret, optionSecret, envSecret}
+	for i, a := range []answer{{}, {cut: true}, {status: shared.TStatusCode_CANCELLED, text: "no"}} {
+		b.always(a)
+		id := m.admit(createRemote("remote", "s3://bucket/t", fmt.Sprintf("i%d", i)))
+		d := b.expectSend(id)
+		if d.StorageOptions["aws_secret_access_key"] != optionSecret || d.StorageOptions["aws_session_token"] != envSecret {
+			t.Fatal("the secrets did not reach the backend")
+		}
+		known = append(known, d.GetInvocationSecret())
+		forged := resultOf(d, shared.TLanceIndexResultCode_NATIVE_OK)
+		forged.InvocationID += "x"
+		if i < 2 {
+			b.report(forged)
+			b.report(resultOf(d, shared.TLanceIndexResultCode_NATIVE_OK))
+		}
+		m.until(id, func(j *admin.TJob) string {
+			if j.State < admin.TJobState_COMMITTED {
+				return "it has not ended"
+			}
+			return ""
+		})
+	}
+
+	look := func(where string, content []byte) {
+		for _, secret := range known {
+			for form, spelled := range spellings(secret) {
+				if i := bytes.Index(content, spelled); i >= 0 {
+					t.Errorf("%s holds a secret (%s)", where, form)
+				}
+			}
+		}
+	}
+	for _, args := range [][]string{
+		{"job", "list"}, {"job", "show", "1"}, {"job", "history", "1"}, {"catalog", "show", "remote"}, {"catalog", "list"},
+		{"backend", "list"}, {"settings", "list"}, {"settings", "history"}, {"health"},
+	} {
+		for _, format := range []string{"table", "json", "yaml"} {
+			look(fmt.Sprint(args), []byte(m.cliOK(append(args, "-o", format)...)))
+		}
+	}
+	for _, page := range []string{"/metrics", "/livez", "/readyz"} {
+		_, body := m.getHTTP(page)
+		look(page, []byte(body))
+	}
+	if cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", m.proc.pid())); err == nil {
+		look("the command line", cmdline)
+	}
+	first := m.proc
+	m.terminate()
+	m.start() // what the journal makes at a start is looked at too
+	m.kill()
+	look("the log", []byte(first.out.String()+m.proc.out.String()))
+	lookIntoFiles(t, m.dir, look)
+}
+
+func lookIntoFiles(t *testing.T, dir string, look func(string, []byte)) {
+	t.Helper()
+	seen := 0
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if bytes.Contains(content, []byte("visible-region")) {
+			seen++ // the search sees what is there
+		}
+		look(path, content)
+		if info, err := entry.Info(); err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s may be read by others: %s", path, info.Mode())
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen < 2 {
+		t.Errorf("%d files hold what is no secret, want journal and state; the search does not see into them", seen)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the data directory has mode %v, %v; want 0700", info.Mode(), err)
+	}
+}
+
+// spellings are the forms in which a secret could be found.
+func spellings(secret string) map[string][]byte {
+	out := map[string][]byte{
+		"as it is": []byte(secret),
+		"hex":      []byte(hex.EncodeToString([]byte(secret))),
+		"base64":   []byte(base64.RawStdEncoding.EncodeToString([]byte(secret))),
+	}
+	if raw, err := hex.DecodeString(secret); err == nil {
+		out["decoded"] = raw
+	}
+	return out
+}
