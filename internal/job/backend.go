@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 )
 
 // Bounds on a backend's labels.
@@ -125,5 +126,5 @@ func hostKey(host string) string {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return ip.Unmap().String()
 	}
-	return lower(host)
+	return strings.TrimSuffix(lower(host), ".")
 }

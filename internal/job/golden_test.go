@@ -1,6 +1,7 @@
 package job_test
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -247,13 +248,14 @@ func (s *scenario) ready() string {
 }
 
 // fingerprint is all that a refused command must leave alone.
-func (s *scenario) fingerprint() string {
-	records := ""
-	for _, r := range s.state.All() {
-		records += fmt.Sprintf("%+v\n", *r)
+func (s *scenario) fingerprint() string { return fingerprint(s.t, s.state) }
+
+func fingerprint(t interface{ Fatal(...any) }, s *jobtest.State) string {
+	text, err := json.Marshal([]any{s.Cluster(), s.Settings(), s.Catalogs(), s.Backends(), s.All(), s.Events, s.Changes, s.OpenJobs()})
+	if err != nil {
+		t.Fatal(err)
 	}
-	return fmt.Sprintf("%+v %+v %v %v %d\n%s", s.state.Cluster(), s.state.Settings(), s.state.Catalogs(), s.state.Backends(),
-		len(s.state.Changes), records)
+	return string(text)
 }
 
 // checkRebuilt compares the memory with one rebuilt from what is stored.
