@@ -107,7 +107,7 @@ func (m *master) terminate() { m.t.Helper(); m.proc.terminate() }
 // cli runs the command against this node, as the tests' client.
 func (m *master) cli(args ...string) ran {
 	m.t.Helper()
-	return runProgram(m.t, "lancemaster", []string{"LANCEMASTER_ADDR=" + m.admin}, args...)
+	return runProgram(m.t, "lancemaster", []string{"LANCEMASTER_ADDR=" + m.admin, "LANCEMASTER_CLIENT_NAME=" + clientName}, args...)
 }
 
 // cliOK runs the command, which must succeed.
