@@ -7,7 +7,7 @@ import (
 
 // Invocation is the one dispatch of a job in full, as it goes to a backend. It
 // carries secrets: they live in memory between preparing and sending, and no
-// way of printing the value shows them.
+// way of printing or encoding the value shows them.
 type Invocation struct {
 	Job              ID
 	DispatchRevision Revision
@@ -31,21 +31,19 @@ type Invocation struct {
 }
 
 // String names the invocation without its secrets.
-func (i *Invocation) String() string {
-	if i == nil {
-		return "invocation(nil)"
-	}
+func (i Invocation) String() string {
 	return fmt.Sprintf("invocation(job %d, %s)", i.Job, i.InvocationID)
 }
 
-// GoString is String, so that %#v shows no secret either.
-func (i *Invocation) GoString() string { return i.String() }
-
-// Format keeps every verb, %+v among them, from reaching the fields.
-func (i *Invocation) Format(s fmt.State, _ rune) { _, _ = fmt.Fprint(s, i.String()) }
+// Format keeps every verb, %+v and %#v among them, from reaching the fields.
+func (i Invocation) Format(s fmt.State, _ rune) { _, _ = fmt.Fprint(s, i.String()) }
 
 // LogValue keeps slog from reaching the fields.
-func (i *Invocation) LogValue() slog.Value { return slog.StringValue(i.String()) }
+func (i Invocation) LogValue() slog.Value { return slog.StringValue(i.String()) }
+
+// MarshalText keeps encoders from reaching the fields, slog's JSON of a list among
+// them.
+func (i Invocation) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
 
 // Reply is a backend's complete answer to an invocation.
 type Reply struct {
@@ -65,13 +63,19 @@ type HeartbeatRequest struct {
 	Token      string
 }
 
-// Format keeps every verb from reaching the token.
-func (h HeartbeatRequest) Format(s fmt.State, _ rune) {
-	_, _ = fmt.Fprintf(s, "heartbeat(backend %d, epoch %d)", h.Backend, h.Epoch)
+// String names the heartbeat without its token.
+func (h HeartbeatRequest) String() string {
+	return fmt.Sprintf("heartbeat(backend %d, epoch %d)", h.Backend, h.Epoch)
 }
 
+// Format keeps every verb from reaching the token.
+func (h HeartbeatRequest) Format(s fmt.State, _ rune) { _, _ = fmt.Fprint(s, h.String()) }
+
 // LogValue keeps slog from reaching the token.
-func (h HeartbeatRequest) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(h)) }
+func (h HeartbeatRequest) LogValue() slog.Value { return slog.StringValue(h.String()) }
+
+// MarshalText keeps encoders from reaching the token.
+func (h HeartbeatRequest) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
 // HeartbeatReply is a backend's answer.
 type HeartbeatReply struct {

@@ -2,7 +2,6 @@ package job_test
 
 import (
 	"encoding/json"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -146,7 +145,7 @@ func FuzzProperties(f *testing.F) {
 			back = append(back, job.Property{Key: k, Value: v})
 		}
 		if again, refusal := job.CanonicalProperties(job.IndexIVFPQ, back, pqBounds); refusal != nil || again != text {
-			t.Errorf("%s becomes %s, %v", text, again, errors.Join(refusal))
+			t.Errorf("%s becomes %s, %v", text, again, refusal)
 		}
 	})
 }
