@@ -482,6 +482,18 @@ func (w *world) checkHeld() {
 			w.t.Fatalf("table %v: %d unresolved, %d fences", key, got, n)
 		}
 	}
+	counts := w.state.StateCounts()
+	for s := job.StatePending; s <= job.StateUnknown; s++ {
+		n := 0
+		for _, r := range w.state.All() {
+			if r.State == s && (r.Open() || r.OwesLateRefresh()) {
+				n++
+			}
+		}
+		if got, known := counts[s]; got != n || !known {
+			w.t.Fatalf("%d jobs counted as %s, %d are", got, s, n)
+		}
+	}
 	for id := range job.BackendID(6) {
 		if got := w.state.SlotsHeld(id); got != slots[id] {
 			w.t.Fatalf("backend %d: %d slots counted, %d held", id, got, slots[id])
@@ -505,5 +517,30 @@ func (w *world) checkMemory() {
 	}
 	if ids := w.state.OpenJobs(); !slices.IsSorted(ids) {
 		w.t.Fatalf("the open jobs are not in order: %v", ids)
+	}
+	w.checkQueues()
+}
+
+// checkQueues compares the queues with what the records say.
+func (w *world) checkQueues() {
+	var pending, running, refresh []job.ID
+	for _, r := range w.state.All() {
+		switch {
+		case r.State == job.StatePending:
+			pending = append(pending, r.ID)
+		case r.State == job.StateRunning:
+			running = append(running, r.ID)
+		case r.OwesLateRefresh(), r.State != job.StateUnknown && r.HoldsFence():
+			refresh = append(refresh, r.ID)
+		}
+	}
+	for _, q := range []struct {
+		name string
+		got  []*job.Record
+		want []job.ID
+	}{{"pending", w.state.Pending(), pending}, {"running", w.state.Running(), running}, {"refresh", w.state.RefreshQueue(), refresh}} {
+		if !slices.Equal(ids(q.got), q.want) {
+			w.t.Fatalf("%s: %v, want %v", q.name, ids(q.got), q.want)
+		}
 	}
 }
