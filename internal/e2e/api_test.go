@@ -98,7 +98,7 @@ func (m *master) admit(r *admin.TSubmitRequest) int64 {
 }
 
 // refuse submits what must be refused with this code.
-func (m *master) refuse(r *admin.TSubmitRequest, code admin.TAdminErrorCode) *admin.TAdminError {
+func (m *master) refuse(r *admin.TSubmitRequest, code admin.TAdminErrorCode) admin.TAdminError {
 	m.t.Helper()
 	answer, err := ask(m.admin, func(ctx context.Context, c *admin.AdminServiceClient) (*admin.TSubmitResponse, error) {
 		return c.Submit(ctx, r)
@@ -110,7 +110,7 @@ func (m *master) refuse(r *admin.TSubmitRequest, code admin.TAdminErrorCode) *ad
 	if refusal.Code != code {
 		m.t.Errorf("submitting %s was refused with %s, want %s", r.GetIndexName(), describe(err), code)
 	}
-	return refusal
+	return *refusal
 }
 
 func (m *master) job(id int64) *admin.TJob {

@@ -105,11 +105,12 @@ func TestCanary(t *testing.T) {
 func lookIntoFiles(t *testing.T, dir string, look func(string, []byte)) {
 	t.Helper()
 	seen := 0
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	tree := os.DirFS(dir)
+	err := fs.WalkDir(tree, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
-		content, err := os.ReadFile(path)
+		content, err := fs.ReadFile(tree, path)
 		if err != nil {
 			return err
 		}

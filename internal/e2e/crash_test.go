@@ -65,7 +65,7 @@ func TestKillUnderLoad(t *testing.T) {
 	for n := range clusters {
 		t.Run(fmt.Sprintf("cluster %d", n), func(t *testing.T) {
 			t.Parallel()
-			c := newCrash(t, rand.New(rand.NewPCG(s, uint64(n)))) //nolint:gosec // repeatable choices
+			c := newCrash(t, rand.New(rand.NewPCG(s, uint64(n))))
 			for round := range (all + clusters - 1) / clusters {
 				c.round(round)
 				if t.Failed() {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,8 +26,8 @@ func createArgs(t *testing.T, name string, changes ...string) []string {
 	}
 	properties := []string{"num_partitions=2", "num_sub_vectors=4"}
 	var more []string
-	for i := 0; i < len(changes); i += 2 {
-		switch flag, value := changes[i], changes[i+1]; {
+	for change := range slices.Chunk(changes, 2) {
+		switch flag, value := change[0], change[1]; {
 		case flag == "--property":
 			properties = strings.Fields(value)
 		case values[flag] != "":
@@ -256,7 +257,7 @@ func TestLocalDatasets(t *testing.T) {
 	m.putCatalog("local", "", none())
 	refusal := m.refuse(createLocal(t, typed, "i"), admin.TAdminErrorCode_LOCAL_DATASET)
 	if !strings.Contains(refusal.GetNextStep(), "local_datasets.allowed") {
-		t.Errorf("the refusal does not say how to go on: %v", refusal)
+		t.Errorf("the refusal does not say how to go on: %s; %s", refusal.Message, refusal.GetNextStep())
 	}
 	m.set("local_datasets.allowed", "true", "backend.heartbeat_interval", "200ms")
 	m.register(newBackend(t))
@@ -358,7 +359,7 @@ func TestCallerSnapshotAndStores(t *testing.T) {
 	}
 	refusal := m.refuse(createRemote("b", "s3://bucket/t.lance", "IDX"), admin.TAdminErrorCode_FENCE_HELD)
 	if refusal.GetHolderJobID() != id || strings.Contains(refusal.Message, "bucket") {
-		t.Errorf("the fence refuses with %v; want holder %d and no word of its locator", refusal, id)
+		t.Errorf("the fence refuses with %q, holder %d; want holder %d and no word of its locator", refusal.Message, refusal.GetHolderJobID(), id)
 	}
 	if other := m.admit(createRemote("c", "s3://bucket/t.lance", "idx")); other == id {
 		t.Error("another store shares the fence")

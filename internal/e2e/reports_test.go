@@ -185,7 +185,7 @@ func TestGarbageOnPorts(t *testing.T) {
 	}()
 	for _, address := range []string{m.admin, m.report} {
 		for name, bytes := range garbage(t, d.JobID) {
-			c, err := net.DialTimeout("tcp", address, patience)
+			c, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
 			if err != nil {
 				t.Fatalf("dialling %s: %v", address, err)
 			}
