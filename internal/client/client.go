@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -79,9 +80,14 @@ func ParseAddresses(list string) ([]string, error) {
 	return out, nil
 }
 
+const maxAddress = 300 // a DNS name has at most 253 bytes
+
+func notInAddress(r rune) bool { return r <= ' ' || r >= 0x7f }
+
 func checkAddress(a string) error {
 	host, port, err := net.SplitHostPort(a)
-	if err != nil || host == "" || port == "" || port == "0" || len(a) > 300 || strings.ContainsFunc(a, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+	n, notNumber := strconv.ParseUint(port, 10, 16)
+	if err != nil || notNumber != nil || n == 0 || host == "" || len(a) > maxAddress || strings.ContainsFunc(a, notInAddress) {
 		return fmt.Errorf("%q is not the host:port of a master's admin service, such as 127.0.0.1:9021", a)
 	}
 	return nil

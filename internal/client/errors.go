@@ -8,6 +8,7 @@ import (
 	"github.com/apache/thrift/lib/go/thrift"
 
 	"github.com/lancemaster/lancemaster/gen-go/admin"
+	"github.com/lancemaster/lancemaster/internal/thriftnet"
 )
 
 // Codes that this package itself gives. A master's own codes come as it names
@@ -130,15 +131,29 @@ func judge(call, attempt context.Context, address string, err error) (*Error, ve
 		e.Code, e.Message = CodeCanceled, fmt.Sprintf("the call to %s was given up", address)
 	case over(attempt):
 		e.Code, e.Message = CodeTimeout, fmt.Sprintf("%s did not answer in time", address)
+	case errors.Is(err, thriftnet.ErrTooLarge):
+		e.Code, e.Message = CodeBadReply, fmt.Sprintf("the answer of %s is larger than %d MiB", address, maxReply>>20)
+		e.Next = "ask for less at a time"
 	case errors.As(err, &transport):
-		e.Code, e.Message = CodeConnectionLost, fmt.Sprintf("the connection to %s ended without a whole answer: %v", address, err)
+		e.Code, e.Message = CodeConnectionLost, fmt.Sprintf("the connection to %s ended without a whole answer: %v", address, innermost(err))
 	case errors.As(err, &application):
 		return applicationError(address, application)
 	default:
-		e.Code, e.Message = CodeBadReply, fmt.Sprintf("%s answered something that is not an admin service's reply: %v", address, err)
+		e.Code, e.Message = CodeBadReply, fmt.Sprintf("%s answered something that is not an admin service's reply: %v", address, innermost(err))
 		e.Next = "check that the address is a master's admin service (default port 9021), not its report, HTTP or Raft port"
 	}
 	return e, ambiguous
+}
+
+// innermost leaves out where in the generated code a reply was found wanting.
+func innermost(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
 }
 
 func canceled(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }

@@ -55,11 +55,14 @@ func configuration(maxMessage, maxContainer int32) *thrift.TConfiguration {
 	}
 }
 
+// ErrTooLarge is in the chain of the error that ends a call whose answer exceeds
+// ClientConfig.MaxMessage.
+var ErrTooLarge = errors.New("the message is larger than this side allows")
+
 var (
-	errTooLarge = errors.New("the message is larger than this side allows")
-	errSlow     = errors.New("the message did not arrive whole in time")
-	errBusy     = errors.New("too many bytes of unfinished messages are held already")
-	errFrame    = errors.New("the frame ends before its message does")
+	errSlow  = errors.New("the message did not arrive whole in time")
+	errBusy  = errors.New("too many bytes of unfinished messages are held already")
+	errFrame = errors.New("the frame ends before its message does")
 )
 
 // smallMessage is what every message may hold without counting against the allowance.
@@ -123,7 +126,7 @@ func (t *transport) begin() error {
 	}
 	size := binary.BigEndian.Uint32(head[:])
 	if uint64(size) > uint64(t.limit) {
-		return thrift.NewTTransportExceptionFromError(errTooLarge)
+		return thrift.NewTTransportExceptionFromError(ErrTooLarge)
 	}
 	t.left = int(size)
 	return nil
@@ -188,7 +191,7 @@ func (t *transport) exhausted() error {
 	if t.framed {
 		return thrift.NewTTransportExceptionFromError(errFrame)
 	}
-	return thrift.NewTTransportExceptionFromError(errTooLarge)
+	return thrift.NewTTransportExceptionFromError(ErrTooLarge)
 }
 
 // RemainingBytes is an upper bound of what the message still has, which the protocols hold the

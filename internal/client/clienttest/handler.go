@@ -12,6 +12,7 @@ type handler struct {
 	method  string
 	refusal *Refusal
 	serve   bool
+	noHold  bool
 }
 
 // begin writes the request down and gives the scripted refusal. After it, the
@@ -113,7 +114,7 @@ func (h *handler) WaitJob(ctx context.Context, r *admin.TWaitJobRequest) (*admin
 	}
 	j, moved, err := w.advance(r.GetJobID(), r.GetAfterRevision())
 	done()
-	if err != nil || moved {
+	if err != nil || moved || h.noHold {
 		return j, err
 	}
 	<-h.s.ctx.Done() // nothing more will happen to the job: hold the call

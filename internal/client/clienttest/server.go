@@ -5,6 +5,7 @@ package clienttest
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -47,6 +48,8 @@ type Behavior struct {
 	Exception int32
 	// Served says that the call is carried out before the server misbehaves.
 	Served bool
+	// NoHold serves the call, but a wait for a job is answered at once.
+	NoHold bool
 }
 
 // Refusal is a typed error to answer with.
@@ -60,10 +63,19 @@ type Refusal struct {
 // New starts a server, which ends with the test.
 func New(tb testing.TB) *Server {
 	tb.Helper()
+	return NewTLS(tb, nil)
+}
+
+// NewTLS starts a server that speaks TLS, unless cfg is nil.
+func NewTLS(tb testing.TB, cfg *tls.Config) *Server {
+	tb.Helper()
 	var lc net.ListenConfig
 	l, err := lc.Listen(tb.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
+	}
+	if cfg != nil {
+		l = tls.NewListener(l, cfg)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
@@ -163,6 +175,8 @@ func (s *Server) answer(c net.Conn, p *thrift.TBinaryProtocol, name string, seq 
 	if scripted && b.Refusal != nil {
 		h.refusal = b.Refusal
 	}
+	h.noHold = b.NoHold
+	scripted = scripted && !b.NoHold
 	out, mute := thrift.TProtocol(p), scripted && b.Refusal == nil
 	if mute {
 		out = thrift.NewTBinaryProtocolConf(thrift.NewTMemoryBuffer(), &thrift.TConfiguration{})

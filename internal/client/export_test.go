@@ -1,0 +1,17 @@
+package client
+
+import (
+	"context"
+	"time"
+)
+
+// SetPause replaces the pauses between rounds.
+func (c *Client) SetPause(f func(context.Context, time.Duration) error) { c.pause = f }
+
+// What a hostile reply is held to.
+const (
+	MaxReply     = maxReply
+	MaxContainer = maxContainer
+	MaxRounds    = maxRounds
+	MaxRedirects = maxRedirects
+)
