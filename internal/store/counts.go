@@ -1,6 +1,8 @@
 package store
 
 import (
+	"fmt"
+
 	"github.com/lancemaster/lancemaster/internal/job"
 )
 
@@ -51,6 +53,9 @@ func (r *Reader) StateCounts() ([]StateCount, error) {
 		n, err := counter(v)
 		if err != nil {
 			return nil, err
+		}
+		if len(k) != 2 {
+			return nil, fmt.Errorf("the counts by state hold a key of %d bytes, not 2", len(k))
 		}
 		out = append(out, StateCount{State: job.State(k[0]), Refresh: job.RefreshState(k[1]), Jobs: n})
 	}

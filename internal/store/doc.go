@@ -16,6 +16,7 @@
 //	requests          len, creator, request id             -> id
 //	closed            closed at, id                        -> nothing; jobs that are not open
 //	postings          kind, len, value, created at, id     -> nothing
+//	states            state, refresh state                 -> how many jobs
 //	catalogs          name                                 -> catalog
 //	backends          id                                   -> backend
 //	settings          name                                 -> the change that set it

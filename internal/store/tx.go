@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/lancemaster/lancemaster/internal/command"
 	"github.com/lancemaster/lancemaster/internal/job"
@@ -138,15 +139,11 @@ func (t *Tx) putPostings(was, is *job.Record) {
 	if is != nil {
 		now = postings(is)
 	}
-	for _, p := range old {
-		if !contains(now, p) {
-			t.delete(bucketPostings, p.key(positionOf(was)))
-		}
+	for _, p := range missing(old, now) {
+		t.delete(bucketPostings, p.key(positionOf(was)))
 	}
-	for _, p := range now {
-		if !contains(old, p) {
-			t.put(bucketPostings, p.key(positionOf(is)), nil)
-		}
+	for _, p := range missing(now, old) {
+		t.put(bucketPostings, p.key(positionOf(is)), nil)
 	}
 	t.putClosed(was, is)
 	t.putCounts(was, is)
@@ -171,14 +168,15 @@ func (t *Tx) putClosed(was, is *job.Record) {
 	}
 }
 
-// contains is a walk: the lists have about ten entries.
-func contains(list []posting, p posting) bool {
-	for _, other := range list {
-		if other == p {
-			return true
+// missing returns what of a list another lacks. The lists have about ten entries.
+func missing(list, from []posting) []posting {
+	var lacks []posting
+	for _, p := range list {
+		if !slices.Contains(from, p) {
+			lacks = append(lacks, p)
 		}
 	}
-	return false
+	return lacks
 }
 
 // putEvent appends to a job's history and drops the event that thereby is neither
