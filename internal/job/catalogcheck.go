@@ -39,7 +39,7 @@ func CheckCatalog(c *Catalog) *Refusal {
 
 func checkCatalogName(s string) *Refusal {
 	good := s != "" && len(s) <= MaxCatalogName && s[0] != '-' && s[0] != '.'
-	for i := 0; i < len(s); i++ {
+	for i := range len(s) {
 		good = good && (isAlnum(s[i]) || strings.IndexByte("_.-", s[i]) >= 0)
 	}
 	if !good {
@@ -127,7 +127,7 @@ func checkRef(what, ref string) *Refusal {
 
 func isEnvName(s string) bool {
 	good := s != "" && (s[0] < '0' || s[0] > '9')
-	for i := 0; i < len(s); i++ {
+	for i := range len(s) {
 		good = good && (isAlnum(s[i]) || s[i] == '_')
 	}
 	return good
@@ -264,7 +264,7 @@ const MaxHost = 253
 // isHostName accepts DNS names and IPv4 addresses.
 func isHostName(s string) bool {
 	good := s != "" && len(s) <= MaxHost && s[0] != '-' && s[0] != '.'
-	for i := 0; i < len(s); i++ {
+	for i := range len(s) {
 		good = good && (isAlnum(s[i]) || strings.IndexByte("_.-", s[i]) >= 0)
 	}
 	return good

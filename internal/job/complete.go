@@ -53,15 +53,8 @@ func recordLateResult(v View, p Position, c RecordLateResult) (Change, *Refusal)
 	if refusal := checkResult(c.Code, c.Message, c.Proof); refusal != nil {
 		return Change{}, refusal
 	}
-	refusal = lateResultRefusal(r, c)
-	if refusal != nil && !r.Dispatch.wants(c.Proof) {
-		return Change{}, refusal
-	}
-	if refusal != nil {
-		// The result adds nothing, but the proof that came with it does.
-		return one(transition(r, p, c.Header, EventTermination, c.Proof.String(), func(r *Record) {
-			r.Dispatch.addProof(c.Proof, c.At)
-		})), nil
+	if refusal := lateResultRefusal(r, c); refusal != nil {
+		return proofAlone(r, p, c, refusal)
 	}
 	return one(transition(r, p, c.Header, EventLateResult, resultReason(c.Code, c.Proof), func(r *Record) {
 		r.LateResults = append(r.LateResults, LateResult{
@@ -70,6 +63,17 @@ func recordLateResult(v View, p Position, c RecordLateResult) (Change, *Refusal)
 		if c.Code == CodeNativeOK && r.LateRefresh.State == RefreshNotRequired {
 			r.LateRefresh.State = RefreshRequired
 		}
+		r.Dispatch.addProof(c.Proof, c.At)
+	})), nil
+}
+
+// proofAlone answers for a late result that adds nothing: the proof that came with
+// it may.
+func proofAlone(r *Record, p Position, c RecordLateResult, refusal *Refusal) (Change, *Refusal) {
+	if !r.Dispatch.wants(c.Proof) {
+		return Change{}, refusal
+	}
+	return one(transition(r, p, c.Header, EventTermination, c.Proof.String(), func(r *Record) {
 		r.Dispatch.addProof(c.Proof, c.At)
 	})), nil
 }

@@ -11,7 +11,7 @@ func TestLevelBringsSettings(t *testing.T) {
 	before := settingDefs
 	t.Cleanup(func() { settingDefs = before })
 	var newer bool
-	added := flag("zz.newer", "false", "a setting of level 3", func(*Settings) *bool { return &newer })
+	added := flag("zz.newer", "a setting of level 3", func(*Settings) *bool { return &newer })
 	added.Level = 3
 	settingDefs = append(slices.Clone(before), added)
 

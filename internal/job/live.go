@@ -67,7 +67,7 @@ func (l *Live) Apply(c Change) {
 	}
 	for _, s := range c.Settings {
 		// A Change carries canonical values of known settings.
-		_ = l.settings.set(s.Name, s.New)
+		_ = setSetting(&l.settings, s.Name, s.New)
 	}
 	if c.Catalog != nil {
 		l.setCatalog(c.Catalog.Name, c.Catalog.New)
@@ -83,7 +83,7 @@ func (l *Live) LoadCluster(c Cluster) { l.cluster = c }
 // LoadSetting takes a setting, when the memory is rebuilt. A setting or value that
 // this build does not know is an error: the state was written by a newer one.
 func (l *Live) LoadSetting(s SettingValue) error {
-	if refusal := l.settings.set(s.Name, s.Value); refusal != nil {
+	if refusal := setSetting(&l.settings, s.Name, s.Value); refusal != nil {
 		return refusal
 	}
 	return nil

@@ -113,7 +113,7 @@ func checkPath(path string) *Refusal {
 
 func isScheme(s string) bool {
 	good := s != "" && isAlnum(s[0]) && (s[0] < '0' || s[0] > '9')
-	for i := 0; i < len(s); i++ {
+	for i := range len(s) {
 		good = good && (isAlnum(s[i]) || strings.IndexByte("+-.", s[i]) >= 0)
 	}
 	return good

@@ -19,8 +19,7 @@ type model struct {
 	table, catalog, global, slots      int
 	term                               uint64
 	incarnation                        int64
-	levelOfRefusal                     map[job.Code]int // how often each refusal was foreseen
-	accepted, found                    int
+	accepted                           int
 	everReleased, everForced, everLate int
 }
 
@@ -56,7 +55,7 @@ func newModel() *model {
 	return &model{
 		jobs: map[job.ID]*modelJob{}, next: 1, requests: map[string]job.ID{},
 		backends: map[job.BackendID]string{}, nextBack: 1, catalogs: map[string]bool{},
-		table: 8, catalog: 64, global: 256, slots: 2, incarnation: 1, levelOfRefusal: map[job.Code]int{},
+		table: 8, catalog: 64, global: 256, slots: 2, incarnation: 1,
 	}
 }
 
@@ -79,6 +78,14 @@ func (j *modelJob) moved(at job.Millis, wasOpen bool) {
 	if wasOpen && !j.open() {
 		j.closed = at
 	}
+}
+
+func (j *modelJob) proofNames() []string {
+	names := []string{}
+	for _, p := range j.proofs {
+		names = append(names, p.String())
+	}
+	return names
 }
 
 func (m *model) fences(match func(*modelJob) bool) int {
@@ -181,7 +188,7 @@ func (m *model) markRunning(c job.MarkRunning) job.Code {
 	return ok
 }
 
-// outcomes is section by section the table of results.
+// outcome is the table of results.
 func (j *modelJob) outcome(code job.ResultCode, advanced bool) (state, refresh string) {
 	switch {
 	case code <= 4 && advanced:

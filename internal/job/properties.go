@@ -115,14 +115,15 @@ func CanonicalProperties(t IndexType, properties []Property, bounds PropertyBoun
 
 // propertyNumber reads a number in plain decimal digits.
 func propertyNumber(key, s string, low, high int32) (int32, *Refusal) {
-	n, err := strconv.ParseUint(s, 10, 31)
-	if err != nil || n < uint64(low) || n > uint64(high) {
+	n, err := strconv.ParseInt(s, 10, 32)
+	signed := strings.HasPrefix(s, "+") || strings.HasPrefix(s, "-")
+	if err != nil || signed || n < int64(low) || n > int64(high) {
 		if low == high {
 			return 0, invalid("the property %s must be %d", key, low)
 		}
 		return 0, invalid("the property %s must be a number from %d to %d", key, low, high)
 	}
-	return int32(n), nil //nolint:gosec // it was parsed as 31 bits
+	return int32(n), nil
 }
 
 // upper upper-cases ASCII letters only; see lower.

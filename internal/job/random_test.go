@@ -429,17 +429,17 @@ func (w *world) checkAgainstModel() {
 		if m == nil {
 			w.t.Fatalf("job %d is not in the model", r.ID)
 		}
-		proofs := []job.Proof{}
+		proofs := []string{}
 		if r.Dispatch.Proof.Proves() {
-			proofs = append(proofs, r.Dispatch.Proof)
+			proofs = append(proofs, r.Dispatch.Proof.String())
 		}
 		for _, e := range r.Dispatch.Evidence {
-			proofs = append(proofs, e.Proof)
+			proofs = append(proofs, e.Proof.String())
 		}
 		got := fmt.Sprintln(r.State, r.Revision, r.Refresh.State, r.Refresh.Attempt, r.LateRefresh.State, r.LateRefresh.Attempt,
 			r.HoldsFence(), r.HoldsSlot(), r.ForceRelease != nil, len(r.LateResults), r.ClosedAt, proofs)
 		want := fmt.Sprintln(m.state, m.rev, m.refresh, m.attempt, m.late, m.lateTry,
-			m.fence(), m.slot, m.released, m.lates, m.closed, append([]job.Proof{}, m.proofs...))
+			m.fence(), m.slot, m.released, m.lates, m.closed, m.proofNames())
 		if got != want {
 			w.t.Fatalf("job %d is\n%s, the model says\n%s", r.ID, got, want)
 		}

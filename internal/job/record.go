@@ -113,7 +113,7 @@ type Dispatch struct {
 }
 
 // Dispatched reports whether RUNNING was ever entered.
-func (d Dispatch) Dispatched() bool { return d.Revision > 0 }
+func (d *Dispatch) Dispatched() bool { return d.Revision > 0 }
 
 // Evidence is a termination proof that arrived when no slot was held any more.
 type Evidence struct {

@@ -49,7 +49,7 @@ const (
 
 // settingDefs are all settings this build knows, sorted by name.
 var settingDefs = []SettingDef{
-	flag(settingGate, "false", "whether jobs are admitted; guards admission alone",
+	flag(settingGate, "whether jobs are admitted; guards admission alone",
 		func(s *Settings) *bool { return &s.AdmissionEnabled }),
 	number("admission.max_num_partitions", "4096", 1, 1<<20, "upper bound on num_partitions of an IVF_PQ index",
 		func(s *Settings) *int32 { return &s.MaxNumPartitions }),
@@ -64,43 +64,44 @@ var settingDefs = []SettingDef{
 	choice("admission.nullable_columns", "reject", [2]string{"reject", "allow"},
 		"whether an index on a nullable column is admitted: reject or allow",
 		func(s *Settings) *bool { return &s.NullableColumnsAllowed }),
-	period("backend.heartbeat_interval", "5s", minInterval, 10*time.Minute, "time between two heartbeats to a backend",
+	period("backend.heartbeat_interval", "5s", 10*time.Minute, "time between two heartbeats to a backend",
 		func(s *Settings) *time.Duration { return &s.HeartbeatInterval }),
-	period("backend.rpc_timeout", "1m", minInterval, 10*time.Minute, "bound on one call to a backend",
+	period("backend.rpc_timeout", "1m", 10*time.Minute, "bound on one call to a backend",
 		func(s *Settings) *time.Duration { return &s.RPCTimeout }),
-	period("dispatch.execute_deadline", "1h", minInterval, 30*day, "time a job may run when it asks for no other",
+	period("dispatch.execute_deadline", "1h", 30*day, "time a job may run when it asks for no other",
 		func(s *Settings) *time.Duration { return &s.ExecuteDeadline }),
-	period("dispatch.interval", "10s", minInterval, time.Hour, "rounds of the dispatcher run at least this often",
+	period("dispatch.interval", "10s", time.Hour, "rounds of the dispatcher run at least this often",
 		func(s *Settings) *time.Duration { return &s.DispatchInterval }),
-	period("dispatch.max_execute_deadline", "24h", minInterval, 30*day, "the longest time a job may ask for",
+	period("dispatch.max_execute_deadline", "24h", 30*day, "the longest time a job may ask for",
 		func(s *Settings) *time.Duration { return &s.MaxExecuteDeadline }),
 	number("dispatch.max_inflight_per_backend", "2", 1, 1000, "slots of one backend",
 		func(s *Settings) *int { return &s.MaxInflightPerBackend }),
 	number("dispatch.max_per_round", "16", 1, 10_000, "jobs sent in one dispatch.interval",
 		func(s *Settings) *int { return &s.MaxPerRound }),
-	flag(settingPaused, "false", "whether the dispatch of PENDING jobs is paused; stops nothing else",
+	flag(settingPaused, "whether the dispatch of PENDING jobs is paused; stops nothing else",
 		func(s *Settings) *bool { return &s.DispatchPaused }),
-	period("dispatch.send_window", "2s", minInterval, MaxSendWindow,
+	period("dispatch.send_window", "2s", MaxSendWindow,
 		"time between journaling a dispatch and sending it, after which it is not sent",
 		func(s *Settings) *time.Duration { return &s.SendWindow }),
 	choice("leader_change.running", "keep", [2]string{"keep", "unknown"},
 		"what becomes of RUNNING jobs when the leader changes: keep, or unknown",
 		func(s *Settings) *bool { return &s.LeaderChangeUnknown }),
-	flag("local_datasets.allowed", "false", "whether file: datasets are served; needs one master and one backend",
+	flag("local_datasets.allowed", "whether file: datasets are served; needs one master and one backend",
 		func(s *Settings) *bool { return &s.LocalDatasetsAllowed }),
-	period("refresh.retry_interval", "5m", minInterval, day, "time between a failed refresh and the next attempt",
+	period("refresh.retry_interval", "5m", day, "time between a failed refresh and the next attempt",
 		func(s *Settings) *time.Duration { return &s.RefreshRetryInterval }),
-	flag("reports.unauthenticated_termination", "false", "whether termination reports without a secret are believed",
+	flag("reports.unauthenticated_termination", "whether termination reports without a secret are believed",
 		func(s *Settings) *bool { return &s.UnauthenticatedTermination }),
-	period("retention.interval", "1h", minInterval, 7*day, "time between two removals of old jobs",
+	period("retention.interval", "1h", 7*day, "time between two removals of old jobs",
 		func(s *Settings) *time.Duration { return &s.RetentionInterval }),
-	period("retention.keep", "168h", minInterval, 3650*day, "time a job is kept after it was closed",
+	period("retention.keep", "168h", 3650*day, "time a job is kept after it was closed",
 		func(s *Settings) *time.Duration { return &s.RetentionKeep }),
 }
 
-func flag(name, def, help string, field func(*Settings) *bool) SettingDef {
+// flag is a setting that is false until somebody says otherwise.
+func flag(name, help string, field func(*Settings) *bool) SettingDef {
 	return SettingDef{
-		Name: name, Type: SettingBool, Default: def, Help: help, Level: 1,
+		Name: name, Type: SettingBool, Default: "false", Help: help, Level: 1,
 		get:    func(s Settings) string { return strconv.FormatBool(*field(&s)) },
 		assign: func(s *Settings, v string) { *field(s) = v == "true" },
 	}
@@ -131,10 +132,10 @@ func number[T int | int32](name, def string, lowest, highest int64, help string,
 	}
 }
 
-func period(name, def string, lowest, highest time.Duration, help string, field func(*Settings) *time.Duration) SettingDef {
+func period(name, def string, highest time.Duration, help string, field func(*Settings) *time.Duration) SettingDef {
 	return SettingDef{
 		Name: name, Type: SettingDuration, Default: def, Help: help, Level: 1,
-		min: lowest.Milliseconds(), max: highest.Milliseconds(),
+		min: minInterval.Milliseconds(), max: highest.Milliseconds(),
 		get:    func(s Settings) string { return FormatDuration(*field(&s)) },
 		assign: func(s *Settings, v string) { *field(s), _ = time.ParseDuration(v) }, // canonical, so it parses
 	}

@@ -36,7 +36,7 @@ func NewSettings(values []SettingValue) (Settings, *Refusal) {
 		d.assign(&s, d.Default)
 	}
 	for _, v := range values {
-		if refusal := s.set(v.Name, v.Value); refusal != nil {
+		if refusal := setSetting(&s, v.Name, v.Value); refusal != nil {
 			return s, refusal
 		}
 	}
@@ -52,7 +52,7 @@ func (s Settings) Values() []SettingValue {
 	return values
 }
 
-func (s *Settings) set(name, value string) *Refusal {
+func setSetting(s *Settings, name, value string) *Refusal {
 	canonical, refusal := CheckSetting(name, value)
 	if refusal != nil {
 		return refusal

@@ -64,17 +64,16 @@ func (s *State) Apply(c job.Command) (job.Change, *job.Refusal) {
 // Write takes over a change.
 func (s *State) Write(c job.Change) {
 	for _, j := range c.Jobs {
-		switch {
-		case j.New == nil:
+		if j.New == nil {
 			delete(s.Records, j.Old.ID)
 			delete(s.Events, j.Old.ID)
 			delete(s.requests, request{j.Old.Creator, j.Old.RequestID})
-		default:
-			s.Records[j.New.ID] = j.New
-			s.Events[j.New.ID] = append(s.Events[j.New.ID], *j.Event)
-			if j.New.RequestID != "" {
-				s.requests[request{j.New.Creator, j.New.RequestID}] = j.New.ID
-			}
+			continue
+		}
+		s.Records[j.New.ID] = j.New
+		s.Events[j.New.ID] = append(s.Events[j.New.ID], *j.Event)
+		if j.New.RequestID != "" {
+			s.requests[request{j.New.Creator, j.New.RequestID}] = j.New.ID
 		}
 	}
 	s.Changes = append(s.Changes, c.Settings...)
