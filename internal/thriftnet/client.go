@@ -107,8 +107,13 @@ func (c *Client) Call(ctx context.Context, method string, args, result thrift.TS
 		return thrift.ResponseMeta{}, errBroken
 	}
 	err := c.call(ctx, method, args, result)
-	if err != nil && ctx.Err() != nil {
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
 		err = fmt.Errorf("%w (%w)", err, context.Cause(ctx))
+	case errors.Is(err, errSlow):
+		// The socket's deadline strikes a little before the context's.
+		err = fmt.Errorf("%w (%w)", err, context.DeadlineExceeded)
 	}
 	return thrift.ResponseMeta{}, err
 }
