@@ -223,7 +223,7 @@ func (m *master) settings() map[string]string {
 
 func (m *master) putCatalog(name, store string, refresher *admin.TRefresher, options ...*admin.TStorageOption) *admin.TCatalog {
 	m.t.Helper()
-	r := &admin.TPutCatalogRequest{Ctx: caller(), Name: &name, Options: options, Refresher: refresher}
+	r := &admin.TPutCatalogRequest{Ctx: caller(), Name: &name, Options: options, Refresher: refresher, ExpectedRevision: ptr(int64(0))}
 	if store != "" {
 		r.Store = &store
 	}

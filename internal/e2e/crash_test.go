@@ -26,7 +26,7 @@ const (
 	// clusters run beside each other: a restarted master waits more than it works.
 	clusters = 5
 	// submitters load one master.
-	submitters = 4
+	submitters = 8
 	// A master is killed so long after the load began.
 	shortestLoad, longestLoad = 5 * time.Millisecond, 150 * time.Millisecond
 	// killStarting is how many kills of ten hit a master that is starting.
