@@ -1,0 +1,169 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/lancemaster/lancemaster/internal/admission"
+	"github.com/lancemaster/lancemaster/internal/backend"
+	"github.com/lancemaster/lancemaster/internal/dispatch"
+	"github.com/lancemaster/lancemaster/internal/fsm"
+	"github.com/lancemaster/lancemaster/internal/job"
+	"github.com/lancemaster/lancemaster/internal/raftnode"
+	"github.com/lancemaster/lancemaster/internal/rpc"
+)
+
+// This file fits packages together that do not know each other. Nothing here
+// decides anything.
+
+// rpcState shows the state machine to the Thrift services.
+type rpcState struct{ *fsm.Machine }
+
+func (s rpcState) Read(f func(rpc.View)) {
+	s.Machine.Read(func(l *job.Live) { f(l) })
+}
+
+func (s rpcState) SettingsHistory(name string, limit int) ([]rpc.SettingChange, error) {
+	entries, err := s.Machine.SettingsHistory(name, limit)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]rpc.SettingChange, 0, len(entries))
+	for _, e := range entries {
+		out = append(out, rpc.SettingChange{Index: e.Index, SettingChange: e.Change})
+	}
+	return out, nil
+}
+
+// latches closes latches for the report service.
+type latches struct{ *dispatch.Sends }
+
+func (l latches) CloseLatch(id job.ID, invocationID string) { l.Close(id, invocationID) }
+
+// liveness shows the heartbeats to the admin service.
+type liveness struct{ monitor *backend.Monitor }
+
+func (l liveness) Backend(id job.BackendID) rpc.BackendLiveness {
+	s, ok := l.monitor.Status(id)
+	if !ok {
+		return rpc.BackendLiveness{LastError: "no heartbeat was sent in this term yet"}
+	}
+	out := rpc.BackendLiveness{Alive: s.Alive, ProcessEpoch: s.ProcessEpoch, LastError: s.LastError, Version: s.Version}
+	if !s.LastOK.IsZero() {
+		out.LastOKAt = job.Millis(s.LastOK.UnixMilli())
+	}
+	return out
+}
+
+// sender dials backends for the dispatcher.
+type sender struct{ *rpc.BackendClient }
+
+func (s sender) Dial(ctx context.Context, at job.Address) (dispatch.Conn, error) {
+	conn, err := s.BackendClient.Dial(ctx, at)
+	if err != nil {
+		return nil, err // not conn: a nil pointer in an interface is not nil
+	}
+	return conn, nil
+}
+
+// barrier is the node's read barrier for the dispatcher.
+type barrier struct{ node *raftnode.Node }
+
+func (b barrier) Barrier(ctx context.Context) error { return b.node.ReadBarrier(ctx) }
+
+// membership counts the members of the Raft configuration.
+type membership struct{ node *raftnode.Node }
+
+func (m membership) Members() int { return len(m.node.Servers()) }
+
+// ownClock is the clock agreement of a cluster of one: a master alone agrees
+// with itself. With more members the others would have to be asked; until this
+// master can do so it trusts no remaining time and waits the full duration.
+type ownClock struct{ membership }
+
+func (c ownClock) AgreesWithMajority() bool { return c.Members() == 1 }
+
+// wallClock reads the wall clock.
+type wallClock struct{}
+
+func (wallClock) Now() time.Time { return time.Now() }
+
+// readyWait is how long a request waits for this node to lead and serve. It
+// covers a node's start, so that a client which comes a moment early is served.
+const readyWait = 5 * time.Second
+
+// leading makes requests wait until this node leads and has passed its barrier.
+type leading struct{ a *App }
+
+// WaitLeader returns once this node leads and serves.
+func (l leading) WaitLeader(ctx context.Context) (rpc.Leader, error) {
+	if err := l.a.WaitReady(ctx); err != nil {
+		return rpc.Leader{}, fmt.Errorf("%w: %w", rpc.ErrNotLeader, err)
+	}
+	return rpc.Leader{Self: true}, nil
+}
+
+// ReadBarrier makes what follows see all that was acknowledged before.
+func (l leading) ReadBarrier(ctx context.Context) error {
+	wait, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	if _, err := l.WaitLeader(wait); err != nil {
+		return err
+	}
+	err := l.a.node.ReadBarrier(ctx)
+	if errors.Is(err, raftnode.ErrNotLeader) || errors.Is(err, raftnode.ErrLeadershipLost) {
+		return fmt.Errorf("%w: %w", rpc.ErrNotLeader, err)
+	}
+	return err
+}
+
+// servingJournal takes commands from clients: only of a node that leads and has
+// passed its barrier.
+type servingJournal struct {
+	leading leading
+	journal *journal
+}
+
+func (s servingJournal) Propose(ctx context.Context, c job.Command) (job.Answer, error) {
+	wait, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	if _, err := s.leading.WaitLeader(wait); err != nil {
+		return job.Answer{}, fmt.Errorf("%w: %w", job.ErrNotAppended, err)
+	}
+	return s.journal.Propose(ctx, c)
+}
+
+// watchedFSM puts the state machine's disk writes under the node's watch, so that
+// a hung disk ends the process wherever it is noticed first.
+type watchedFSM struct {
+	*fsm.Machine
+	watch *raftnode.DiskWatch
+}
+
+func (w watchedFSM) Apply(entry *raft.Log) any {
+	defer w.watch.Begin("applying to the state file")()
+	return w.Machine.Apply(entry)
+}
+
+func (w watchedFSM) ApplyBatch(entries []*raft.Log) []any {
+	defer w.watch.Begin("applying to the state file")()
+	return w.Machine.ApplyBatch(entries)
+}
+
+// submitter admits on a state no older than the request, so that a repeated
+// request id is known and a dataset that needs nothing is judged by a leader.
+type submitter struct {
+	leading leading
+	*admission.Service
+}
+
+func (s submitter) Submit(ctx context.Context, sub job.Submission) (job.SubmissionOutcome, error) {
+	if err := s.leading.ReadBarrier(ctx); err != nil {
+		return job.SubmissionOutcome{}, fmt.Errorf("%w: %w", job.ErrNotAppended, err)
+	}
+	return s.Service.Submit(ctx, sub)
+}

@@ -1,0 +1,351 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lancemaster/lancemaster/internal/admission"
+	"github.com/lancemaster/lancemaster/internal/backend"
+	"github.com/lancemaster/lancemaster/internal/config"
+	"github.com/lancemaster/lancemaster/internal/dispatch"
+	"github.com/lancemaster/lancemaster/internal/fsm"
+	"github.com/lancemaster/lancemaster/internal/httpserver"
+	"github.com/lancemaster/lancemaster/internal/lance"
+	"github.com/lancemaster/lancemaster/internal/leader"
+	"github.com/lancemaster/lancemaster/internal/metrics"
+	"github.com/lancemaster/lancemaster/internal/raftnode"
+	"github.com/lancemaster/lancemaster/internal/refresh"
+	"github.com/lancemaster/lancemaster/internal/rpc"
+	"github.com/lancemaster/lancemaster/internal/thriftnet"
+)
+
+// Options are what an App takes from its process.
+type Options struct {
+	Logger *slog.Logger // default: discard
+}
+
+// Addresses are where a node listens, with the ports that were bound.
+type Addresses struct{ Report, Admin, HTTP, Raft string }
+
+// App is one node.
+type App struct {
+	cfg      config.Config
+	log      *slog.Logger
+	registry *prometheus.Registry
+	fatal    chan error
+	started  time.Time
+
+	identity   identity
+	disk       *raftnode.DiskWatch
+	machine    *fsm.Machine
+	node       *raftnode.Node
+	journal    *journal
+	manager    *leader.Manager
+	dispatcher *dispatch.Dispatcher
+	monitor    *backend.Monitor
+	report     *thriftnet.Server
+	admin      *thriftnet.Server
+	http       *httpserver.Server
+
+	mu      sync.Mutex
+	stopped bool
+	// cleanups undo what was started, the newest first.
+	cleanups []cleanup
+}
+
+type cleanup struct {
+	name string
+	undo func(context.Context) error
+}
+
+func (a *App) onStop(name string, undo func(context.Context) error) {
+	a.cleanups = append(a.cleanups, cleanup{name, undo})
+}
+
+// New opens the node's data directory. Nothing is served until Start. The caller
+// ends the node with Stop, started or not.
+func New(cfg config.Config, opts Options) (*App, error) {
+	a := &App{cfg: cfg, log: opts.Logger, registry: metrics.New(config.BuildInfo()), fatal: make(chan error, 1), started: time.Now()}
+	if a.log == nil {
+		a.log = slog.New(slog.DiscardHandler)
+	}
+	if err := a.open(); err != nil {
+		return nil, errors.Join(err, a.Stop(context.Background()))
+	}
+	return a, nil
+}
+
+func (a *App) open() (err error) {
+	if a.identity, err = openDataDir(a.cfg.DataDir, a.cfg.NodeID); err != nil {
+		return err
+	}
+	fatal := func(err error) { _ = a.fail(err) }
+	a.disk = raftnode.NewDiskWatch(a.cfg.DiskStallLimit, fatal)
+	a.onStop("disk watch", func(context.Context) error { a.disk.Close(); return nil })
+	a.machine, err = fsm.Open(fsm.Config{Path: filepath.Join(a.cfg.DataDir, stateFile), Logger: a.log.With("part", "fsm"), Fatal: fatal})
+	if err != nil {
+		return err
+	}
+	a.onStop("state machine", func(context.Context) error { return a.machine.Close() })
+	a.node, err = raftnode.New(raftnode.Config{
+		ID: a.cfg.NodeID, Dir: filepath.Join(a.cfg.DataDir, raftDir),
+		BindAddress: a.cfg.RaftListen, AdvertiseAddress: a.cfg.RaftAdvertise,
+		FSM:     watchedFSM{a.machine, a.disk},
+		Prepare: func(l raft.LogStore, s raft.SnapshotStore) error { return a.machine.Prepare(l, s) },
+		Disk:    a.disk, DiskStallLimit: a.cfg.DiskStallLimit, Fatal: fatal, Logger: a.log.With("part", "raft"),
+		SnapshotThreshold: a.cfg.SnapshotThreshold, TrailingLogs: a.cfg.TrailingLogs,
+	})
+	if err != nil {
+		return err
+	}
+	a.onStop("raft", a.node.Shutdown)
+	a.journal = newJournal(a.node, a.log, a.registry, a.applied)
+	a.registry.MustRegister(newStateCollector(a))
+	return nil
+}
+
+// Start joins the cluster and serves. It returns when the services listen, which
+// may be before this node leads: see Ready.
+func (a *App) Start(ctx context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.stopped {
+		return errStopped
+	}
+	for _, step := range []func(context.Context) error{a.startRaft, a.startServers, a.startLeading} {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	for _, listen := range []struct{ key, address string }{
+		{"report.listen", a.cfg.ReportListen}, {"admin.listen", a.cfg.AdminListen},
+		{"http.listen", a.cfg.HTTPListen}, {"raft.listen", a.cfg.RaftListen},
+	} {
+		if !config.Loopback(listen.address) {
+			a.log.Warn("a service without authentication is reachable from other machines; firewall it", "key", listen.key, "address", listen.address)
+		}
+	}
+	return nil
+}
+
+func (a *App) startRaft(context.Context) error {
+	has, err := a.node.HasState()
+	if err != nil {
+		return err
+	}
+	if !has {
+		err := a.node.Bootstrap([]raftnode.Server{{ID: a.cfg.NodeID, Address: a.node.Addr(), Voter: true}})
+		if err != nil {
+			return err
+		}
+	}
+	return a.node.Start()
+}
+
+// startServers opens the listeners. The handlers wait for the leader's services,
+// which start afterwards because heartbeats tell backends where reports go.
+func (a *App) startServers(ctx context.Context) error {
+	m, err := rpc.NewMetrics(a.registry)
+	if err != nil {
+		return err
+	}
+	client := rpc.NewBackendClient(rpc.BackendClientConfig{Protocol: protocol(a.cfg.BackendProtocol), Framed: a.cfg.BackendProtocol.Framed})
+	sends := dispatch.NewSends()
+	reports := rpc.NewReports(rpc.ReportConfig{
+		Journal: servingJournal{leading{a}, a.journal}, State: rpcState{a.machine}, Leadership: leading{a},
+		Latches: latches{sends}, Clock: wallClock{}, Logger: a.log.With("part", "report"), Metrics: m,
+	})
+	a.report, err = rpc.NewReportServer(rpc.ListenConfig{
+		Address: a.cfg.ReportListen, Protocol: protocol(a.cfg.ReportProtocol), Framed: a.cfg.ReportProtocol.Framed,
+	}, reports)
+	if err != nil {
+		return err
+	}
+	if err := a.serve(ctx, "report service", a.report); err != nil {
+		return err
+	}
+	if err := a.newServices(ctx, client, sends); err != nil {
+		return err
+	}
+	journal := servingJournal{leading{a}, a.journal}
+	submit := submitter{leading{a}, admission.New(a.machine, journal, lance.Open, time.Now, membership{a.node}.Members)}
+	a.admin, err = rpc.NewAdminServer(rpc.ListenConfig{Address: a.cfg.AdminListen}, rpc.NewAdmin(rpc.AdminConfig{
+		Journal: journal, State: rpcState{a.machine}, Barrier: leading{a}, Submitter: submit,
+		Inspector: inspector{lance.Open, a.machine}, Liveness: liveness{a.monitor}, Node: nodeStatus{a}, Clock: wallClock{},
+		Logger: a.log.With("part", "admin"), Metrics: m,
+	}))
+	if err != nil {
+		return err
+	}
+	if err := a.serve(ctx, "admin service", a.admin); err != nil {
+		return err
+	}
+	a.http, err = httpserver.Start(a.cfg.HTTPListen, a.Ready, metrics.Handler(a.registry), a.log.With("part", "http"))
+	if err != nil {
+		return err
+	}
+	a.onStop("HTTP server", a.http.Stop)
+	return nil
+}
+
+func (a *App) serve(ctx context.Context, name string, s *thriftnet.Server) error {
+	if err := s.Start(ctx); err != nil {
+		return fmt.Errorf("cannot start the %s: %w", name, err)
+	}
+	a.onStop(name, s.Stop)
+	return nil
+}
+
+func protocol(p config.Protocol) thriftnet.Protocol {
+	if p.Compact {
+		return thriftnet.Compact
+	}
+	return thriftnet.Binary
+}
+
+// newServices makes what the leader runs; the manager starts it.
+func (a *App) newServices(ctx context.Context, client *rpc.BackendClient, sends *dispatch.Sends) error {
+	references := dispatch.NewReferences()
+	token := ""
+	if a.cfg.BackendTokenRef != "" {
+		var err error
+		if token, err = references.Resolve(ctx, a.cfg.BackendTokenRef); err != nil {
+			return fmt.Errorf("backend.token: %w", err)
+		}
+	}
+	host, port, err := splitAddress(a.reportAddress())
+	if err != nil {
+		return err
+	}
+	a.monitor, err = backend.NewMonitor(backend.Config{
+		Pinger: client, Reader: a.machine, ReportHost: host, ReportPort: port, Token: token,
+		Changed: func() { a.dispatcher.Wake() }, Logger: a.log.With("part", "backend"), Registerer: a.registry,
+	})
+	if err != nil {
+		return err
+	}
+	a.dispatcher, err = dispatch.New(dispatch.Config{
+		Proposer: a.journal, Reader: a.machine, Sender: sender{client}, Liveness: a.monitor, Term: a.node, Barrier: barrier{a.node},
+		Membership: membership{a.node}, ClockAgreement: ownClock{membership{a.node}}, Resolver: references,
+		Refreshers: refresh.NewRegistry(nil), Sends: sends, Logger: a.log.With("part", "dispatch"), Registerer: a.registry,
+	})
+	return err
+}
+
+func splitAddress(address string) (host string, port int32, err error) {
+	host, p, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", 0, err
+	}
+	n, err := strconv.ParseUint(p, 10, 16)
+	return host, int32(n), err //nolint:gosec // it was parsed as 16 bits
+}
+
+func (a *App) startLeading(context.Context) error {
+	manager, err := leader.New(leader.Config{
+		Node: a.node, Services: []leader.Service{a.monitor, a.dispatcher}, OnTermStart: a.startTerm,
+		Logger: a.log.With("part", "leader"), Fatal: func(err error) { _ = a.fail(err) },
+	})
+	if err != nil {
+		return err
+	}
+	a.manager = manager
+	manager.Start()
+	// The newest cleanup runs first: the services settle while everything else,
+	// the journal above all, still works.
+	a.onStop("leader's services", manager.Stop)
+	return nil
+}
+
+// applied is told of each command this leader has journaled.
+func (a *App) applied(r *fsm.Result) {
+	if a.dispatcher == nil {
+		return
+	}
+	if r.Changes.Backend != nil || len(r.Changes.Settings) > 0 {
+		a.monitor.Wake()
+	}
+	a.dispatcher.Wake()
+}
+
+// Done tells of a fault that the node must not survive. The process should end at
+// once, without waiting for Stop.
+func (a *App) Done() <-chan error { return a.fatal }
+
+// Ready says whether this node leads and serves, and why not.
+func (a *App) Ready() (ok bool, reason string) {
+	a.mu.Lock()
+	manager, stopped := a.manager, a.stopped
+	a.mu.Unlock()
+	if stopped {
+		return false, "the node is stopping"
+	}
+	if manager == nil {
+		return false, "the node is starting"
+	}
+	if _, ok := manager.Ready(); ok {
+		return true, ""
+	}
+	if id, _ := a.node.Leader(); id != "" && id != a.cfg.NodeID {
+		return false, "this node does not lead; the leader is " + id
+	}
+	return false, "no leader: the cluster has not elected one, or the new one has not passed its barrier"
+}
+
+// WaitReady returns once the node leads and serves.
+func (a *App) WaitReady(ctx context.Context) error {
+	a.mu.Lock() // Start holds it: a request that comes while the node starts waits here
+	manager := a.manager
+	a.mu.Unlock()
+	if manager == nil {
+		return errStopped
+	}
+	_, err := manager.Wait(ctx)
+	return err
+}
+
+// Addrs returns where the node listens.
+func (a *App) Addrs() Addresses {
+	return Addresses{
+		Report: a.report.Addr().String(), Admin: a.admin.Addr().String(), HTTP: a.http.Addr(), Raft: a.node.Addr(),
+	}
+}
+
+func (a *App) reportAddress() string {
+	if a.cfg.ReportAdvertise != "" {
+		return a.cfg.ReportAdvertise
+	}
+	return a.report.Addr().String()
+}
+
+// Stop ends the node in the reverse order of its start, within
+// config.ShutdownTimeout, less when ctx ends before. It may be called more than
+// once; only the first call does anything.
+func (a *App) Stop(ctx context.Context) error {
+	a.mu.Lock()
+	cleanups := a.cleanups
+	a.cleanups, a.stopped = nil, true
+	a.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.ShutdownTimeout)
+	defer cancel()
+	var faults []error
+	for i := len(cleanups) - 1; i >= 0; i-- {
+		if err := cleanups[i].undo(ctx); err != nil {
+			faults = append(faults, fmt.Errorf("stopping the %s: %w", cleanups[i].name, err))
+		}
+	}
+	return errors.Join(faults...)
+}
