@@ -96,8 +96,25 @@ func (a *app) root() *cobra.Command {
 		return unknownCommand(cmd, args[0])
 	}
 	root.AddCommand(a.commands()...)
+	root.SetHelpCommand(a.helpCmd())
 	root.InitDefaultHelpCmd()
 	return root
+}
+
+// helpCmd is cobra's own, but for a topic that does not exist being an error.
+func (a *app) helpCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]...",
+		Short: "Show the help of a command",
+		Long:  "Show the help of a command, as --help does.\n\n" + exitPlain,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return unknownCommand(found, args[len(args)-max(len(rest), 1)])
+			}
+			return found.Help()
+		},
+	}
 }
 
 // group is a command that only has subcommands.

@@ -46,10 +46,14 @@ func (a *app) follow(ctx context.Context, c *client.Client, j *client.Job, g goa
 		Found: func() { fmt.Fprintln(a.Err, "a master answers again") },
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
+		next := fmt.Sprintf("wait on with: lancemaster job wait %d", j.ID)
+		if g.forWhat == "resolved" {
+			next += " --for=resolved"
+		}
 		return last, &statusError{
 			status:  exitTimedOut,
 			message: fmt.Sprintf("job %d is not %s after %s; it goes on", j.ID, g.forWhat, client.Duration(g.timeout)),
-			next:    fmt.Sprintf("wait on with: lancemaster job wait %d", j.ID),
+			next:    next,
 		}
 	}
 	return last, err
@@ -61,6 +65,8 @@ func step(j *client.Job) string {
 	switch {
 	case j.State == client.StateRunning && j.Dispatch != nil:
 		s += fmt.Sprintf(" on backend %d", j.Dispatch.BackendID)
+	case j.Noop():
+		s += ", nothing to do"
 	case j.Terminal() && j.Refresh.State != "NOT_REQUIRED":
 		s += ", refresh " + j.Refresh.State
 	}

@@ -18,7 +18,8 @@ a job.
 
 ` + exitWait + `
 Without --wait: 0 admitted, existing, a dry run or nothing to do; 1 and 2 as above.`,
-		Example: `  lancemaster index drop demo_vec --catalog local --table demo.items --dataset file:///data/items.lance --if-exists --wait`,
+		Example: `  lancemaster index drop demo_vec --catalog local --table demo.items \
+      --dataset file:///data/items.lance --if-exists --wait`,
 	}, func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		v.s.Mutation = "DROP"
 		if err := v.finish(cmd, args[0]); err != nil {

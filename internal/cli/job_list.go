@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,8 +55,12 @@ stderr, and in json and yaml is the field next_page_token.
 		if q.Limit < 1 || q.Limit > 1000 {
 			return usagef("--limit %d is not from 1 to 1000", q.Limit)
 		}
-		upper(q.States)
-		upper(q.RefreshStates)
+		if err := checkWords("--state", q.States, states); err != nil {
+			return err
+		}
+		if err := checkWords("--refresh", q.RefreshStates, refreshStates); err != nil {
+			return err
+		}
 		return a.withClient(func(c *client.Client) error { return a.jobList(ctx, c, q) })
 	})
 	f := cmd.Flags()
@@ -72,15 +77,25 @@ stderr, and in json and yaml is the field next_page_token.
 	f.StringVar(&until, "until", "", "only those admitted before this time")
 	f.IntVar(&q.Limit, "limit", 100, "jobs on one page, 1 to 1000")
 	f.StringVar(&q.PageToken, "page-token", "", "go on where the page before ended")
-	a.complete(cmd, "state", client.StatePending, client.StateRunning, client.StateCommitted, client.StateNotCommitted, client.StateUnknown)
-	a.complete(cmd, "refresh", "NOT_REQUIRED", "REQUIRED", "RUNNING", "DONE", "FAILED")
+	a.complete(cmd, "state", states...)
+	a.complete(cmd, "refresh", refreshStates...)
 	return cmd
 }
 
-func upper(words []string) {
-	for i := range words {
-		words[i] = strings.ToUpper(words[i])
+var (
+	states        = []string{client.StatePending, client.StateRunning, client.StateCommitted, client.StateNotCommitted, client.StateUnknown}
+	refreshStates = []string{"NOT_REQUIRED", "REQUIRED", "RUNNING", "DONE", "FAILED"}
+)
+
+// checkWords turns words into upper case and refuses those that are not known.
+func checkWords(flag string, words, known []string) error {
+	for i, w := range words {
+		words[i] = strings.ToUpper(w)
+		if !slices.Contains(known, words[i]) {
+			return usagef("%s %q is not one of %s", flag, w, strings.Join(known, ", "))
+		}
 	}
+	return nil
 }
 
 func (a *app) jobList(ctx context.Context, c *client.Client, q client.JobQuery) error {

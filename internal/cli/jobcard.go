@@ -21,7 +21,9 @@ func jobCard(out *bytes.Buffer, j *client.Job) {
 	cardTarget(c, j)
 	cardDispatch(c, j.Dispatch)
 	cardOutcome(c, j)
-	cardRefresh(c, "Refresh", &j.Refresh)
+	if j.ID != 0 {
+		cardRefresh(c, "Refresh", &j.Refresh)
+	}
 	if j.LateRefresh != nil {
 		cardRefresh(c, "Late refresh", j.LateRefresh)
 	}

@@ -90,7 +90,9 @@ func yamlNode(d *json.Decoder) (*yaml.Node, error) {
 	case bool:
 		n.Tag, n.Value = "!!bool", strconv.FormatBool(v)
 	case string:
-		n.SetString(v)
+		// Encode, unlike SetString, also quotes what only older parsers take for
+		// something else than text, such as yes.
+		return n, n.Encode(v)
 	default:
 		n.Tag, n.Value = "!!null", "null"
 	}

@@ -83,11 +83,11 @@ func (c *Client) do(ctx context.Context, op operation, f callFunc) error {
 	r := round{c: c, op: op, f: f}
 	for n := 1; ; n++ {
 		r.queue, r.tried, r.faults, r.redirects = c.route(), nil, nil, 0
-		last, over := r.run(ctx)
+		last, done := r.run(ctx)
 		switch {
-		case over && last == nil:
+		case done && last == nil:
 			return nil
-		case over:
+		case done:
 			return r.mention(last)
 		}
 		c.setLeader("")
@@ -115,7 +115,7 @@ type round struct {
 }
 
 // run returns the last failure, and whether it (or its absence) is final.
-func (r *round) run(ctx context.Context) (last *Error, over bool) {
+func (r *round) run(ctx context.Context) (last *Error, done bool) {
 	for len(r.queue) > 0 {
 		address := r.queue[0]
 		r.queue = r.queue[1:]
@@ -149,7 +149,7 @@ func (r *round) run(ctx context.Context) (last *Error, over bool) {
 		}
 		last = worse(last, e)
 		r.faults = append(r.faults, e.Message)
-		if ctx.Err() != nil {
+		if over(ctx) {
 			return r.ended(ctx, e), true
 		}
 	}

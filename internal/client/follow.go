@@ -40,8 +40,8 @@ func (c *Client) FollowFrom(ctx context.Context, j *Job, f Follow) (*Job, error)
 	}
 	lost, pause := false, followPause
 	for !f.Until(j) {
-		if ctx.Err() != nil {
-			return j, ctx.Err()
+		if over(ctx) {
+			return j, endOf(ctx)
 		}
 		begun := time.Now()
 		next, err := c.WaitJob(ctx, j.ID, j.Revision, followWait)
@@ -65,8 +65,8 @@ func (c *Client) FollowFrom(ctx context.Context, j *Job, f Follow) (*Job, error)
 				continue // the wait was over
 			}
 			// A master that does not hold the call back must not be asked in a loop.
-		case ctx.Err() != nil:
-			return j, ctx.Err()
+		case over(ctx):
+			return j, endOf(ctx)
 		case !Transient(err):
 			return j, err
 		default:
@@ -76,9 +76,17 @@ func (c *Client) FollowFrom(ctx context.Context, j *Job, f Follow) (*Job, error)
 			lost = true
 		}
 		if c.pause(ctx, pause) != nil {
-			return j, ctx.Err()
+			return j, endOf(ctx)
 		}
 		pause = min(2*pause, maxPause)
 	}
 	return j, nil
+}
+
+// endOf is why a context is over.
+func endOf(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return context.DeadlineExceeded // its timer has not fired yet
 }

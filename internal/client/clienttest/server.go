@@ -31,6 +31,7 @@ type Server struct {
 	conns    map[net.Conn]bool
 	accepted int
 	requests []string
+	callers  []string
 	script   map[string][]Behavior
 	w        *world
 }
@@ -125,6 +126,13 @@ func (s *Server) Requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
+}
+
+// Callers returns the name and version that came with each request.
+func (s *Server) Callers() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.callers)
 }
 
 // Accepted counts the connections so far.
@@ -231,6 +239,7 @@ func (s *Server) record(method string, request any, caller *admin.TRequestContex
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests = append(s.requests, fmt.Sprintf("%s %s", method, b))
+	s.callers = append(s.callers, caller.GetClientName()+" "+caller.GetClientVersion())
 }
 
 // at is the world's clock: a number of seconds after its beginning.
