@@ -7,14 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// sanitizeInput bounds what SanitizeMessage looks at. It is far more than what it
-// returns, so that a credential cut in two here is not in the result.
-const sanitizeInput = 64 << 10
+// sanitizeInput bounds what SanitizeMessage looks at, and so what it costs. It is
+// far more than what it returns, so that a credential cut in two here is not in the
+// result.
+const sanitizeInput = 8 << 10
 
 const mask = "***"
 
-// secretKeyPattern matches keys that name secrets; it follows secretWords.
-const secretKeyPattern = `[\w.\-]*(?:secret|passw(?:or)?d|passphrase|token|credential|account[_-]?key|private[_-]?key|api[_-]?key|` +
+// secretKeyPattern matches the end of a key that names a secret, from the telling
+// word on; it follows secretWords.
+const secretKeyPattern = `(?:secret|passw(?:or)?d|passphrase|token|credential|account[_-]?key|private[_-]?key|api[_-]?key|` +
 	`storage[_-]?key|master[_-]?key|encryption[_-]?key|session|signature|\bsas|\bsig|\bpwd|_sas|_sig|_pwd|\bpass|` +
 	`access[_-]?key)[\w.\-]*`
 
