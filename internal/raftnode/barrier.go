@@ -71,7 +71,7 @@ func (r *barrierRound) end(err error) {
 // this node's state machine, and this node led when it was. It appends and applies an entry that
 // does nothing; all callers that wait at the same moment share one.
 //
-// Its errors are ErrNotLeader, ErrLeadershipLost, ErrBusy, ErrTimeout, ErrStopped, or ctx's.
+// Its errors are ErrNotLeader, ErrLeadershipLost, ErrBusy, ErrTimeout, ErrDisk, ErrStopped, or ctx's.
 func (n *Node) ReadBarrier(ctx context.Context) error {
 	if _, leads := n.Term(); !leads {
 		if n.running() == nil {
@@ -119,6 +119,8 @@ func (n *Node) barrier(r *raft.Raft) error {
 	select {
 	case err := <-done:
 		return translate(err)
+	case <-n.disk.troubled:
+		return n.disk.Err()
 	case <-limit.C:
 		return fmt.Errorf("%w: not applied within %s", ErrTimeout, n.config.BarrierTimeout)
 	}

@@ -37,12 +37,11 @@ func (n *Node) Propose(ctx context.Context, data []byte) (response any, index ui
 	if len(data) > n.config.MaxCommandSize {
 		return nil, 0, fmt.Errorf("%w: %w: %d bytes, at most %d are taken", ErrNotAppended, ErrTooLarge, len(data), n.config.MaxCommandSize)
 	}
+	if err := n.disk.Err(); err != nil {
+		return nil, 0, fmt.Errorf("%w: %w", ErrNotAppended, err)
+	}
 	if n.running() == nil || !n.proposals.enter() {
 		return nil, 0, fmt.Errorf("%w: %w", ErrNotAppended, ErrStopped)
-	}
-	if err := n.disk.Err(); err != nil {
-		n.proposals.leave()
-		return nil, 0, fmt.Errorf("%w: %w", ErrNotAppended, err)
 	}
 	// The caller may use data again after giving up.
 	p := &proposal{ctx: ctx, data: bytes.Clone(data), done: make(chan outcome, 1)}
@@ -51,6 +50,9 @@ func (n *Node) Propose(ctx context.Context, data []byte) (response any, index ui
 	case <-ctx.Done():
 		n.proposals.leave()
 		return nil, 0, proposalError(waitError(ctx, "the leader to take the command"))
+	case <-n.disk.troubled:
+		n.proposals.leave()
+		return nil, 0, fmt.Errorf("%w: %w", ErrNotAppended, n.disk.Err())
 	case <-n.queueClosed:
 		n.proposals.leave()
 		return nil, 0, fmt.Errorf("%w: %w", ErrNotAppended, ErrStopped)
@@ -58,6 +60,8 @@ func (n *Node) Propose(ctx context.Context, data []byte) (response any, index ui
 	select {
 	case o := <-p.done:
 		return o.response, o.index, o.err
+	case <-n.disk.troubled:
+		return nil, 0, proposalError(n.disk.Err())
 	case <-ctx.Done():
 		return nil, 0, proposalError(waitError(ctx, "the command"))
 	}
