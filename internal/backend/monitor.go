@@ -59,7 +59,9 @@ type Monitor struct {
 	cfg     Config
 	metrics *metrics
 
-	lifecycle sync.Mutex // serializes Start and Stop
+	// lifecycle serializes Start and Stop. A channel, since Stop waits while it has
+	// it, and the tests' clock stands still while anybody waits for a mutex.
+	lifecycle chan struct{}
 
 	mu    sync.Mutex
 	watch *watch // nil while stopped
@@ -80,7 +82,7 @@ func NewMonitor(cfg Config) (*Monitor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Monitor{cfg: cfg, metrics: m}, nil
+	return &Monitor{cfg: cfg, metrics: m, lifecycle: make(chan struct{}, 1)}, nil
 }
 
 // Name names the service.
@@ -88,8 +90,8 @@ func (m *Monitor) Name() string { return "heartbeats" }
 
 // Start begins the heartbeats of a term. What an earlier term observed is gone.
 func (m *Monitor) Start(ctx context.Context, term uint64) error {
-	m.lifecycle.Lock()
-	defer m.lifecycle.Unlock()
+	m.lifecycle <- struct{}{}
+	defer func() { <-m.lifecycle }()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.watch != nil {
@@ -105,8 +107,8 @@ func (m *Monitor) Start(ctx context.Context, term uint64) error {
 // Stop ends the heartbeats and waits for everything that Start began. It is safe
 // to call at any time and more than once.
 func (m *Monitor) Stop() {
-	m.lifecycle.Lock()
-	defer m.lifecycle.Unlock()
+	m.lifecycle <- struct{}{}
+	defer func() { <-m.lifecycle }()
 	m.mu.Lock()
 	w := m.watch
 	m.watch = nil

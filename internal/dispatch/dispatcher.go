@@ -119,7 +119,9 @@ type Dispatcher struct {
 	cfg     Config
 	metrics *metrics
 
-	lifecycle sync.Mutex // serializes Start and Stop
+	// lifecycle serializes Start and Stop. A channel, since Stop waits while it has
+	// it, and the tests' clock stands still while anybody waits for a mutex.
+	lifecycle chan struct{}
 
 	mu  sync.Mutex
 	run *run // nil while stopped
@@ -145,7 +147,7 @@ func New(cfg Config) (*Dispatcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Dispatcher{cfg: cfg, metrics: m}, nil
+	return &Dispatcher{cfg: cfg, metrics: m, lifecycle: make(chan struct{}, 1)}, nil
 }
 
 // Name names the service.
@@ -155,8 +157,8 @@ func (d *Dispatcher) Name() string { return "dispatch" }
 // has passed. The end of ctx closes every OPEN latch and ends the rounds; Stop is
 // still to be called.
 func (d *Dispatcher) Start(ctx context.Context, term uint64) error {
-	d.lifecycle.Lock()
-	defer d.lifecycle.Unlock()
+	d.lifecycle <- struct{}{}
+	defer func() { <-d.lifecycle }()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.run != nil {
@@ -172,8 +174,8 @@ func (d *Dispatcher) Start(ctx context.Context, term uint64) error {
 // seconds, and everything that Start began has ended when it returns. It is safe
 // to call at any time and more than once.
 func (d *Dispatcher) Stop() {
-	d.lifecycle.Lock()
-	defer d.lifecycle.Unlock()
+	d.lifecycle <- struct{}{}
+	defer func() { <-d.lifecycle }()
 	d.mu.Lock()
 	r := d.run
 	d.run = nil

@@ -183,7 +183,12 @@ func init() {
 			return ""
 		},
 		// suspend lets the machine sleep: only the clock that counts suspend moves.
-		"suspend": func(w *world, a args) string { w.mu.Lock(); w.suspend += w.duration(a.words[0]); w.mu.Unlock(); return "" },
+		"suspend": func(w *world, a args) string {
+			w.mu.Lock()
+			w.suspend += w.duration(a.words[0])
+			w.mu.Unlock()
+			return ""
+		},
 		"wake": func(w *world, _ args) string {
 			for _, n := range w.nodes {
 				n.d.Wake()
@@ -210,7 +215,7 @@ func (w *world) elect(name string) {
 		b.status = backend.Status{}
 	}
 	for id := range w.backends {
-		w.beat(id, w.backends[id].epochNow(), "10.0.0.1:9050", time.Now())
+		w.beat(id, w.backends[id].process, "10.0.0.1:9050", time.Now())
 	}
 	w.mu.Unlock()
 	n.d.Stop()
@@ -309,7 +314,7 @@ func backendVerb(w *world, a args) string {
 			Host: fmt.Sprintf("be%d", next), BePort: 9060, HeartbeatPort: 9050,
 		}})
 		w.mu.Lock()
-		w.backends[answer.Backend.ID] = &fakeBackend{}
+		w.backends[answer.Backend.ID] = &fakeBackend{process: 100}
 		w.beat(answer.Backend.ID, 100, "10.0.0.1:9050", time.Now())
 		w.mu.Unlock()
 		return wakeAll(w)
@@ -338,9 +343,6 @@ func backendVerb(w *world, a args) string {
 
 func wakeAll(w *world) string { return verbs["wake"](w, args{}) }
 
-// epochNow is the process that answers heartbeats, 100 at first.
-func (b *fakeBackend) epochNow() int64 { return max(b.status.ProcessEpoch, 100) }
-
 // heartbeat is an OK answer: epoch=N, addr=IP:PORT, and asked=3s for one that was
 // asked for so long ago.
 func (w *world) heartbeat(id job.BackendID, a args) {
@@ -350,6 +352,9 @@ func (w *world) heartbeat(id job.BackendID, a args) {
 	}
 	asked := time.Now().Add(-w.duration(a.get("asked", "0s")))
 	w.mu.Lock()
+	if asked.Equal(time.Now()) {
+		w.backends[id].process = max(w.backends[id].process, epoch)
+	}
 	w.beat(id, epoch, a.get("addr", "10.0.0.1:9050"), asked)
 	w.mu.Unlock()
 	wakeAll(w)

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/lancemaster/lancemaster/internal/backend"
 	"github.com/lancemaster/lancemaster/internal/job"
 	"github.com/lancemaster/lancemaster/internal/job/jobtest"
@@ -35,6 +37,8 @@ type world struct {
 	agree   bool
 	suspend time.Duration
 
+	registerer prometheus.Registerer // of the nodes made from now on
+
 	lines     []line
 	logs      *syncBuffer
 	answers   map[string][]string // by command name: what becomes of the next proposals
@@ -45,6 +49,8 @@ type world struct {
 	gates     map[string]chan struct{}
 
 	writes  map[job.ID]int
+	maybe   map[job.ID]bool     // written, and not refused: a worker may run
+	takenBy map[job.ID]int64    // the process that was there when it was written
 	running map[job.ID]job.Hash // journaled RUNNING, by secret hash
 	sent    []string            // secrets that were written
 }
@@ -59,6 +65,7 @@ type line struct {
 type fakeBackend struct {
 	dial, answer string
 	status       backend.Status
+	process      int64 // the one that is really there
 }
 
 // node is one master process: its dispatcher and its table of sends.
@@ -93,7 +100,7 @@ func newWorld(t *testing.T) *world {
 		members: 1, agree: true, logs: &syncBuffer{},
 		answers: map[string][]string{}, backends: map[job.BackendID]*fakeBackend{},
 		secrets: map[string]string{}, gates: map[string]chan struct{}{},
-		writes: map[job.ID]int{}, running: map[job.ID]job.Hash{},
+		writes: map[job.ID]int{}, maybe: map[job.ID]bool{}, takenBy: map[job.ID]int64{}, running: map[job.ID]job.Hash{},
 	}
 	w.must(job.ChangeSettings{Header: w.header(), Values: []job.SettingValue{{Name: "admission.enabled", Value: "true"}}})
 	w.must(job.PutCatalog{Header: w.header(), Catalog: job.Catalog{
@@ -162,6 +169,7 @@ func (w *world) node(name string) *node {
 			ClockAgreement: n, Resolver: n, Clock: n, Sends: n.sends,
 			Refreshers: refresh.NewRegistry(map[string]refresh.Refresher{"http": n}),
 			Random:     rand.NewChaCha8(sha256.Sum256([]byte(name))),
+			Registerer: w.registerer,
 			Logger:     slog.New(slog.NewTextHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		})
 		if err != nil {
@@ -269,6 +277,7 @@ func (w *world) apply(c job.Command) (job.Change, *job.Refusal) {
 	}
 	for _, j := range change.Jobs {
 		if j.New != nil {
+			w.checkProof(j)
 			w.say(j.New.ID, "journal %s job %d: %s", c.Name(), j.New.ID, difference(j))
 		}
 	}
@@ -276,6 +285,23 @@ func (w *world) apply(c job.Command) (job.Change, *job.Refusal) {
 		n.d.Wake()
 	}
 	return change, nil
+}
+
+// checkProof holds the proofs that the dispatcher finds against what really
+// happened. w.mu is held.
+func (w *world) checkProof(c job.JobChange) {
+	proofs := []job.Proof{c.New.Dispatch.Proof}
+	for _, e := range c.New.Dispatch.Evidence {
+		proofs = append(proofs, e.Proof)
+	}
+	id := c.New.ID
+	if slices.Contains(proofs, job.ProofNotEnqueued) && w.maybe[id] {
+		w.t.Errorf("job %d is proven not enqueued, and a worker may run", id)
+	}
+	if slices.Contains(proofs, job.ProofProcessEpochGone) && w.maybe[id] &&
+		w.takenBy[id] == w.backends[c.New.Dispatch.BackendID].process {
+		w.t.Errorf("the process of job %d is proven gone, and is there", id)
+	}
 }
 
 func difference(c job.JobChange) string {
@@ -518,6 +544,7 @@ func (c *fakeConn) Submit(ctx context.Context, i *job.Invocation) (job.Reply, er
 		w.t.Errorf("job %d was written with another secret than the journaled one", i.Job)
 	}
 	w.sent = append(w.sent, i.Secret)
+	w.maybe[i.Job], w.takenBy[i.Job] = true, c.backend.process
 	how := c.backend.answer
 	w.mu.Unlock()
 	if err := w.pass(ctx, how, fmt.Sprintf("answer %d", c.id)); err != nil {
@@ -525,7 +552,11 @@ func (c *fakeConn) Submit(ctx context.Context, i *job.Invocation) (job.Reply, er
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return answer(c.backend.answer)
+	reply, err := answer(c.backend.answer)
+	if name, known := job.KnownStatus(reply.Status); err == nil && known && name != "OK" || errors.Is(err, job.ErrUnknownMethod) {
+		w.maybe[i.Job] = false
+	}
+	return reply, err
 }
 
 func (c *fakeConn) Close() error { return nil }

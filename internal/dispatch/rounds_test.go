@@ -1,0 +1,201 @@
+package dispatch
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.uber.org/goleak"
+
+	"github.com/lancemaster/lancemaster/internal/job"
+	"github.com/lancemaster/lancemaster/internal/refresh"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestOrderOfARound has one round find work of every kind.
+func TestOrderOfARound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.end()
+		for _, text := range []string{
+			"elect a", "backend add", "set dispatch.max_inflight_per_backend=3", "catalog lake refresher=http",
+			"refresh 3 fails", "set refresh.retry_interval=10m",
+			"admit deadline=10m", "admit", "admit", "report 3 NATIVE_OK proof=CHILD_REAPED",
+			"set dispatch.paused=true", "admit", "advance 599s", "heartbeat 1 epoch=100", "journal RECORD_TERMINATION not-appended",
+			"heartbeat 1 epoch=200",
+		} {
+			w.do(text)
+		}
+		// No wake: at ten minutes the deadline of job 1, the slots of jobs 1 and 2 and the
+		// refresh of job 3 are due, and job 4 is PENDING.
+		w.must(job.ChangeSettings{Header: w.header(), Values: []job.SettingValue{{Name: "dispatch.paused", Value: "false"}}})
+		time.Sleep(time.Second) //sleep: the bubble's clock
+		synctest.Wait()
+		w.mu.Lock()
+		var got []string
+		for _, l := range w.lines {
+			if verb, _, ok := strings.Cut(strings.TrimPrefix(l.text, "journal "), ":"); ok {
+				got = append(got, verb)
+			}
+		}
+		w.mu.Unlock()
+		want := []string{"COMPLETE job 1", "RECORD_TERMINATION job 1", "RECORD_TERMINATION job 2"}
+		if len(got) < 5 || !slices.Equal(got[:3], want) {
+			t.Fatalf("the round began with %v, want %v", got, want)
+		}
+		rest := got[3:]
+		slices.Sort(rest) // a refresh and a send do not wait for each other
+		if want := []string{"MARK_RUNNING job 4", "REFRESH_FINISH job 3", "REFRESH_START job 3"}; !slices.Equal(rest, want) {
+			t.Errorf("the round went on with %v, want %v", rest, want)
+		}
+	})
+}
+
+// TestIdleRoundsReadAndWriteNothingMore lets rounds go by with open jobs and
+// nothing to do.
+func TestIdleRoundsProposeNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.end()
+		for _, text := range []string{
+			"elect a", "backend add", "admit", "backend 1 answer=eof", "admit", "set dispatch.paused=true", "admit",
+			"report 1 NATIVE_OK",
+		} {
+			w.do(text)
+		}
+		w.mu.Lock()
+		before := w.state.Position.Index
+		w.mu.Unlock()
+		w.do("advance 50m")
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if after := w.state.Position.Index; after != before {
+			t.Errorf("%d commands were journaled in 50 idle minutes", after-before)
+		}
+	})
+}
+
+func TestMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.end()
+		registry := prometheus.NewRegistry()
+		w.registerer = registry
+		for _, text := range []string{
+			"elect a", "backend add", "set dispatch.max_inflight_per_backend=100", "catalog lake refresher=http",
+			"refresh 1 fails", "admit", "report 1 NATIVE_OK proof=CHILD_REAPED",
+			"backend 1 answer=status:3", "admit", "backend 1 answer=unknown-method", "admit", "backend 1 answer=eof", "admit",
+			"backend 1 dial=fails", "admit", "journal MARK_RUNNING applied-lost", "admit",
+			"journal MARK_RUNNING not-appended", "admit", "backend 1 dial=waits", "admit",
+		} {
+			w.do(text)
+		}
+		w.do("stop a")
+		want := `# HELP lancemaster_dispatches_total Attempts to send a job to a backend, by how they ended.
+# TYPE lancemaster_dispatches_total counter
+lancemaster_dispatches_total{class="accepted"} 1
+lancemaster_dispatches_total{class="ambiguous"} 1
+lancemaster_dispatches_total{class="closed"} 1
+lancemaster_dispatches_total{class="cut"} 0
+lancemaster_dispatches_total{class="dial_failed"} 1
+lancemaster_dispatches_total{class="lost"} 1
+lancemaster_dispatches_total{class="refused"} 1
+lancemaster_dispatches_total{class="rejected"} 0
+lancemaster_dispatches_total{class="unknown_method"} 1
+lancemaster_dispatches_total{class="unprepared"} 0
+lancemaster_dispatches_total{class="untrusted"} 1
+# HELP lancemaster_refresh_attempts_total Attempts at the metadata refresh that a job owes, by refresher and result.
+# TYPE lancemaster_refresh_attempts_total counter
+lancemaster_refresh_attempts_total{refresher="http",result="done"} 0
+lancemaster_refresh_attempts_total{refresher="http",result="failed"} 1
+lancemaster_refresh_attempts_total{refresher="none",result="done"} 0
+lancemaster_refresh_attempts_total{refresher="none",result="failed"} 0
+lancemaster_refresh_attempts_total{refresher="other",result="done"} 0
+lancemaster_refresh_attempts_total{refresher="other",result="failed"} 0
+`
+		if err := testutil.GatherAndCompare(registry, bytes.NewBufferString(want),
+			"lancemaster_dispatches_total", "lancemaster_refresh_attempts_total"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestStartStop starts and stops terms while sends, preparations and refreshes are
+// under way, from several goroutines; nothing is left when Stop has returned.
+func TestStartStop(t *testing.T) {
+	for seed := range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			defer w.end()
+			for _, text := range []string{
+				"backend add", "catalog lake refresher=http", "refresher takes:1s", "set dispatch.max_inflight_per_backend=100",
+				fmt.Sprintf("backend 1 dial=takes:%dms answer=takes:%dms", seed*20, 500+seed*100),
+				"elect a", "admit", "admit", "admit", "report 1 NATIVE_OK",
+			} {
+				w.do(text)
+			}
+			d := w.node("a").d
+			var all sync.WaitGroup
+			for i := range 4 {
+				all.Go(func() {
+					time.Sleep(time.Duration(seed*i) * 10 * time.Millisecond) //sleep: the bubble's clock
+					d.Stop()
+					d.Wake()
+					if err := d.Start(context.Background(), 1); err != nil && !strings.Contains(err.Error(), "has not been stopped") {
+						t.Error(err)
+					}
+					d.Wake()
+				})
+			}
+			all.Wait()
+			d.Stop()
+			d.Stop()
+			if _, ok := d.Explain(1); ok {
+				t.Error("a stopped dispatcher explains")
+			}
+		})
+	}
+}
+
+// TestEndOfContextClosesLatches: the term's context may end before Stop is called.
+func TestEndOfContextClosesLatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.end()
+		n := w.node("a")
+		w.term, w.leader = 1, "a"
+		w.do("backend add")
+		w.do("backend 1 dial=waits")
+		ctx, cancel := context.WithCancel(t.Context())
+		if err := n.d.Start(ctx, 1); err != nil {
+			t.Fatal(err)
+		}
+		w.do("admit")
+		if err := n.d.Start(ctx, 2); err == nil {
+			t.Error("a second term was started over the first")
+		}
+		cancel()
+		synctest.Wait()
+		w.mu.Lock()
+		rec := w.state.Job(1)
+		w.mu.Unlock()
+		if rec.State != job.StateNotCommitted || rec.Dispatch.Proof != job.ProofNotEnqueued {
+			t.Errorf("job 1 is %s with the proof %s", rec.State, rec.Dispatch.Proof)
+		}
+	})
+}
+
+func TestNewRefusesWhatIsMissing(t *testing.T) {
+	if _, err := New(Config{Refreshers: refresh.NewRegistry(nil), Sends: NewSends()}); err == nil {
+		t.Error("a dispatcher was made without a journal")
+	}
+}
