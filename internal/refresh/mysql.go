@@ -1,0 +1,159 @@
+package refresh
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// maxConversation bounds what one frontend may send in one attempt, in bytes. The
+// driver itself would keep a packet of any length.
+const maxConversation = 1 << 20
+
+var (
+	errBrokeDriver = errors.New("it sent a malformed packet that broke the driver")
+	errTooMuch     = fmt.Errorf("it sent more than %d bytes", maxConversation)
+)
+
+// refusedError is a frontend's own error: a login refused, no master, no such
+// table.
+type refusedError struct{ code, message string }
+
+func (e *refusedError) Error() string { return e.code + " " + e.message }
+
+// mysqlSession is a session of the MySQL protocol. It is used by one goroutine.
+type mysqlSession struct {
+	conn   driver.Conn
+	raw    net.Conn
+	causes *causes
+}
+
+// connectMySQL logs in to one frontend. Nothing is sent but the login: no SET, no
+// question for a variable. The connection is one of its own and not of a pool,
+// which would repeat a statement on another connection as it sees fit.
+func connectMySQL(ctx context.Context, to login) (s session, err error) {
+	var conn *boundedConn
+	causes := &causes{}
+	config := mysql.NewConfig()
+	config.User, config.Passwd = to.user, to.password
+	config.Net, config.Addr = "tcp", to.address
+	config.TLS = to.tls
+	config.Timeout = timeLeft(ctx)
+	config.ReadTimeout, config.WriteTimeout = config.Timeout, config.Timeout
+	config.Logger = causes
+	config.ConnectionAttributes = "program_name:lancemaster"
+	config.AllowFallbackToPlaintext = false
+	config.AllowOldPasswords = false
+	// Some logins, such as LDAP's, want the password itself. Only a server whose
+	// certificate was checked gets it.
+	config.AllowCleartextPasswords = to.tls != nil
+	config.InterpolateParams = false
+	config.MultiStatements = false
+	config.CheckConnLiveness = false
+	config.DialFunc = func(dctx context.Context, network, address string) (net.Conn, error) {
+		raw, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		conn = &boundedConn{Conn: raw, left: maxConversation}
+		return conn, dctx.Err()
+	}
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		return nil, fmt.Errorf("the frontend's address or login cannot be used: %w", err)
+	}
+	defer func() {
+		// The driver trusts lengths that a server writes; a short packet ends it.
+		if recover() != nil {
+			s, err = nil, errBrokeDriver
+		}
+		if err != nil && conn != nil {
+			_ = conn.Close()
+		}
+	}()
+	opened, err := connector.Connect(ctx)
+	if err != nil {
+		return nil, causes.explain(ctx, err)
+	}
+	return &mysqlSession{conn: opened, raw: conn, causes: causes}, nil
+}
+
+// Exec sends the statement as it stands, in one packet.
+func (s *mysqlSession) Exec(ctx context.Context, statement string) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = errBrokeDriver
+		}
+	}()
+	execer, ok := s.conn.(driver.ExecerContext)
+	if !ok {
+		return errors.New("the driver cannot send a statement")
+	}
+	_, err = execer.ExecContext(ctx, statement, nil)
+	return s.causes.explain(ctx, err)
+}
+
+// Close says goodbye and closes the connection.
+func (s *mysqlSession) Close() error {
+	err := s.conn.Close()
+	_ = s.raw.Close()
+	return err
+}
+
+// boundedConn fails when the other side sends more than is left.
+type boundedConn struct {
+	net.Conn
+	left int
+}
+
+func (c *boundedConn) Read(p []byte) (int, error) {
+	if c.left <= 0 {
+		return 0, errTooMuch
+	}
+	n, err := c.Conn.Read(p[:min(len(p), c.left)])
+	c.left -= n
+	return n, err
+}
+
+// causes takes the driver's log. The driver returns "invalid connection" and logs
+// why; nothing goes to standard error.
+type causes struct {
+	mu    sync.Mutex
+	first error
+}
+
+// Print keeps the first error that is logged.
+func (c *causes) Print(v ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, value := range v {
+		if err, ok := value.(error); ok && c.first == nil {
+			c.first = err
+		}
+	}
+}
+
+// explain returns an error of the driver with its cause, or as a frontend's own.
+func (c *causes) explain(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ended := ctx.Err(); ended != nil {
+		return ended
+	}
+	var answer *mysql.MySQLError
+	if errors.As(err, &answer) {
+		return &refusedError{code: fmt.Sprintf("error %d", answer.Number), message: answer.Message}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.first != nil && (errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, driver.ErrBadConn)) {
+		return fmt.Errorf("the connection broke: %w", c.first)
+	}
+	return err
+}
