@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -46,7 +47,7 @@ func wild(t *testing.T, serve func(net.Conn)) job.Address {
 	return addressOf(t, l.Addr())
 }
 
-func addressOf(t *testing.T, a net.Addr) job.Address {
+func addressOf(t testing.TB, a net.Addr) job.Address {
 	t.Helper()
 	host, text, err := net.SplitHostPort(a.String())
 	if err != nil {
@@ -268,19 +269,36 @@ func TestHugeAnnouncementsAllocateLittle(t *testing.T) {
 
 // recorder is a well-behaved backend that keeps what it was told.
 type recorder struct {
+	mu       sync.Mutex
 	dispatch *backend.TLanceIndexJobDispatch
 	master   *backend.TMasterInfo
 	result   *backend.THeartbeatResult_
 }
 
 func (r *recorder) SubmitLanceIndexJob(_ context.Context, d *backend.TLanceIndexJobDispatch) (*shared.TStatus, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.dispatch = d
 	return &shared.TStatus{ErrorMsgs: []string{"taken \xff\n" + strings.Repeat("x", 5000)}}, nil
 }
 
 func (r *recorder) Heartbeat(_ context.Context, m *backend.TMasterInfo) (*backend.THeartbeatResult_, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.master = m
 	return r.result, nil
+}
+
+func (r *recorder) told() (*backend.TLanceIndexJobDispatch, *backend.TMasterInfo) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.dispatch, r.master
+}
+
+func (r *recorder) answerWith(result *backend.THeartbeatResult_) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.result = result
 }
 
 func serveBackend(t *testing.T, p thrift.TProcessor, cfg thriftnet.Config) job.Address {
@@ -320,7 +338,7 @@ func TestDispatchCarriesTheWholeInvocation(t *testing.T) {
 			if m := reply.Messages[0]; len(m) > job.MaxMessage || strings.Contains(m, "\n") || !utf8.ValidString(m) {
 				t.Errorf("a backend's words are not cleaned: %.100q", m)
 			}
-			if !r.dispatch.Equals(dispatchOf(invocation())) {
+			if told, _ := r.told(); !told.Equals(dispatchOf(invocation())) {
 				t.Errorf("%s framed=%v: the backend was told something else", protocol, framed)
 			}
 		}
@@ -368,8 +386,11 @@ func TestMaximalDispatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if _, err := conn.Submit(t.Context(), inv); err != nil || !r.dispatch.Equals(dispatchOf(inv)) {
-		t.Errorf("the maximal dispatch did not arrive: %v", err)
+	if _, err := conn.Submit(t.Context(), inv); err != nil {
+		t.Fatal(err)
+	}
+	if told, _ := r.told(); !told.Equals(dispatchOf(inv)) {
+		t.Error("the maximal dispatch did not arrive whole")
 	}
 }
 
@@ -389,12 +410,12 @@ func TestHeartbeat(t *testing.T) {
 	if got.ProcessEpoch != want.ProcessEpoch || got.RemoteAddr != want.RemoteAddr || got.BePort != want.BePort || got.Version != want.Version {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	m := r.master
+	_, m := r.told()
 	if m.NetworkAddress.Hostname != "::1" || m.NetworkAddress.Port != 9020 || m.ClusterID != 9 || m.Epoch != 1<<40|5 ||
 		m.GetToken() != "tok" || m.BackendIP != nil || m.GetHTTPPort() != 8030 || m.GetBackendID() != 3 {
 		t.Error("the backend was told something else")
 	}
-	r.result.BackendInfo.BeStartTime = nil
+	r.answerWith(&backend.THeartbeatResult_{Status: &shared.TStatus{}, BackendInfo: &backend.TBackendInfo{BePort: 9060}})
 	if got, err := client.Heartbeat(t.Context(), at, req); err != nil || got.ProcessEpoch != 0 {
 		t.Errorf("a backend without a start time: %+v, %v", got, err)
 	}

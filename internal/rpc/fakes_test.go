@@ -48,7 +48,7 @@ type master struct {
 	status    NodeStatus
 }
 
-func newMaster(t *testing.T) *master {
+func newMaster(t testing.TB) *master {
 	t.Helper()
 	m := &master{
 		state: jobtest.Formed(), changed: make(chan struct{}), now: time.UnixMilli(1_700_000_000_000),
@@ -78,7 +78,7 @@ func (m *master) apply(c job.Command) (job.Answer, *job.Refusal) {
 	return change.Answer, refusal
 }
 
-func (m *master) must(t *testing.T, c job.Command) job.Answer {
+func (m *master) must(t testing.TB, c job.Command) job.Answer {
 	t.Helper()
 	answer, refusal := m.apply(c)
 	if refusal != nil {
@@ -203,7 +203,7 @@ func (m *master) commands() []string {
 	return names
 }
 
-func (m *master) record(t *testing.T, id job.ID) *job.Record {
+func (m *master) record(t testing.TB, id job.ID) *job.Record {
 	t.Helper()
 	rec, err := m.Job(id)
 	if err != nil || rec == nil {
@@ -218,7 +218,7 @@ const secret = "0123456789abcdef0123456789abcdef"
 const epoch = 1_699_999_000_000
 
 // admit admits a job.
-func (m *master) admit(t *testing.T, index string, mutation job.Mutation) *job.Record {
+func (m *master) admit(t testing.TB, index string, mutation job.Mutation) *job.Record {
 	t.Helper()
 	spec := job.Spec{Mutation: mutation, MaxNumPartitions: 4096, MaxNumSubVectors: 256, ExecuteDeadline: 3_600_000}
 	contract := ""
@@ -238,7 +238,7 @@ func (m *master) admit(t *testing.T, index string, mutation job.Mutation) *job.R
 }
 
 // running admits a job and marks it RUNNING.
-func (m *master) running(t *testing.T, index string) *job.Record {
+func (m *master) running(t testing.TB, index string) *job.Record {
 	t.Helper()
 	r := m.admit(t, index, job.MutationCreate)
 	return m.must(t, job.MarkRunning{
@@ -248,7 +248,7 @@ func (m *master) running(t *testing.T, index string) *job.Record {
 }
 
 // unknown makes a RUNNING job UNKNOWN.
-func (m *master) unknown(t *testing.T, r *job.Record) *job.Record {
+func (m *master) unknown(t testing.TB, r *job.Record) *job.Record {
 	t.Helper()
 	return m.must(t, job.Complete{Header: m.head(), Identity: identity(r), Code: job.CodeNoTrustedResult, Proof: job.ProofNone}).Job
 }
@@ -284,7 +284,7 @@ type bench struct {
 	admin   *Admin
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t testing.TB) *bench {
 	t.Helper()
 	b := &bench{master: newMaster(t), log: &safeLog{}, reg: prometheus.NewRegistry()}
 	metrics, err := NewMetrics(b.reg)
@@ -304,3 +304,9 @@ func newBench(t *testing.T) *bench {
 var errLost = errors.New("the answer was lost, with /some/path and internals")
 
 func ptr[T any](v T) *T { return &v }
+
+func (m *master) barrierCount() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.barriers
+}
