@@ -240,9 +240,17 @@ func (a *App) newServices(ctx context.Context, client *rpc.BackendClient, sends 
 	a.dispatcher, err = dispatch.New(dispatch.Config{
 		Proposer: a.journal, Reader: a.machine, Sender: sender{client}, Liveness: a.monitor, Term: a.node, Barrier: barrier{a.node},
 		Membership: membership{a.node}, ClockAgreement: ownClock{membership{a.node}}, Resolver: references,
-		Refreshers: refresh.NewRegistry(nil), Sends: sends, Logger: a.log.With("part", "dispatch"), Registerer: a.registry,
+		Refreshers: refreshers(references), Sends: sends, Logger: a.log.With("part", "dispatch"), Registerer: a.registry,
 	})
 	return err
+}
+
+// refreshers are what a catalog may name.
+func refreshers(references *dispatch.References) *refresh.Registry {
+	return refresh.NewRegistry(map[string]refresh.Refresher{
+		refresh.KindHTTP:  refresh.HTTP{Resolver: references},
+		refresh.KindDoris: refresh.NewDoris(references),
+	})
 }
 
 func splitAddress(address string) (host string, port int32, err error) {
