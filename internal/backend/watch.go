@@ -134,10 +134,13 @@ func (w *watch) reconcile(backends []*job.Backend, pacing pace) {
 		}
 	}
 	for id, p := range w.probes {
-		if !registered[id] {
-			p.cancel()
-			delete(w.probes, id)
+		if registered[id] {
+			continue
 		}
+		if p.cancel != nil {
+			p.cancel()
+		}
+		delete(w.probes, id)
 	}
 }
 

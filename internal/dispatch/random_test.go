@@ -13,7 +13,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/job"
 )
 
-var seeds = flag.Int("seeds", 100, "random interleavings to try")
+var seeds = flag.Int("seeds", 300, "random interleavings to try")
 
 // TestRandomInterleavings lets everything happen in any order: two masters that
 // are elected, deposed, stopped and killed, a journal that loses answers, backends

@@ -43,8 +43,12 @@ func TestScenarios(t *testing.T) {
 				}
 				return
 			}
-			if got.String() != string(content) {
-				t.Errorf("%s happens otherwise than written; see the difference after -rewrite:\n%s", file, got.String())
+			want, have := strings.Split(string(content), "\n"), strings.Split(got.String(), "\n")
+			for i := range max(len(want), len(have)) {
+				if i >= len(want) || i >= len(have) || want[i] != have[i] {
+					t.Fatalf("%s:%d: it happens otherwise than written (go test -rewrite writes it anew):\n%s",
+						file, i+1, strings.Join(have[max(0, i-12):min(len(have), i+6)], "\n"))
+				}
 			}
 		})
 	}
