@@ -11,7 +11,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/client"
 )
 
-func (a *app) backendCmd() *cobra.Command {
+func (a *cli) backendCmd() *cobra.Command {
 	return a.group(&cobra.Command{
 		Use:   "backend",
 		Short: "Manage the backends that run index jobs",
@@ -23,7 +23,7 @@ func (a *app) backendCmd() *cobra.Command {
 	}, a.backendAddCmd(), a.backendListCmd(), a.backendRemoveCmd(), a.backendDrainCmd(), a.backendUndrainCmd())
 }
 
-func (a *app) printBackend(b *client.Backend) error {
+func (a *cli) printBackend(b *client.Backend) error {
 	return a.print(b, func(out *bytes.Buffer) { backendTable(out, []client.Backend{*b}) })
 }
 
@@ -41,7 +41,7 @@ func backendTable(out *bytes.Buffer, list []client.Backend) {
 }
 
 // byID runs a call on the backend that the argument names.
-func (a *app) byID(arg string, f func(*client.Client, int64) error) error {
+func (a *cli) byID(arg string, f func(*client.Client, int64) error) error {
 	id, err := parseID("backend", arg)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (a *app) byID(arg string, f func(*client.Client, int64) error) error {
 }
 
 // turned carries out a drain or its end and shows the backend.
-func (a *app) turned(ctx context.Context, arg string, turn func(*client.Client, context.Context, int64) (*client.Backend, error)) error {
+func (a *cli) turned(ctx context.Context, arg string, turn func(*client.Client, context.Context, int64) (*client.Backend, error)) error {
 	return a.byID(arg, func(c *client.Client, id int64) error {
 		b, err := turn(c, ctx, id)
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/client"
 )
 
-func (a *app) backendAddCmd() *cobra.Command {
+func (a *cli) backendAddCmd() *cobra.Command {
 	var b client.NewBackend
 	var labels []string
 	cmd := a.leaf(&cobra.Command{

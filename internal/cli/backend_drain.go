@@ -8,7 +8,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/client"
 )
 
-func (a *app) backendDrainCmd() *cobra.Command {
+func (a *cli) backendDrainCmd() *cobra.Command {
 	return a.leaf(&cobra.Command{
 		Use:   "drain BACKEND",
 		Short: "Send no new jobs to a backend",

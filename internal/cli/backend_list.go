@@ -9,7 +9,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/client"
 )
 
-func (a *app) backendListCmd() *cobra.Command {
+func (a *cli) backendListCmd() *cobra.Command {
 	return a.leaf(&cobra.Command{
 		Use:   "list",
 		Short: "List backends and what the leader's heartbeats say of them",

@@ -9,7 +9,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/client"
 )
 
-func (a *app) backendRemoveCmd() *cobra.Command {
+func (a *cli) backendRemoveCmd() *cobra.Command {
 	return a.leaf(&cobra.Command{
 		Use:   "remove BACKEND",
 		Short: "Remove a backend that holds no slots",

@@ -8,7 +8,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/client"
 )
 
-func (a *app) backendUndrainCmd() *cobra.Command {
+func (a *cli) backendUndrainCmd() *cobra.Command {
 	return a.leaf(&cobra.Command{
 		Use:   "undrain BACKEND",
 		Short: "Send new jobs to a drained backend again",

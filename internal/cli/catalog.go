@@ -2,7 +2,7 @@ package cli
 
 import "github.com/spf13/cobra"
 
-func (a *app) catalogCmd() *cobra.Command {
+func (a *cli) catalogCmd() *cobra.Command {
 	return a.group(&cobra.Command{
 		Use:   "catalog",
 		Short: "Manage catalogs: where datasets live and how to reach them",

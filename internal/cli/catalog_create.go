@@ -8,7 +8,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/client"
 )
 
-func (a *app) catalogCreateCmd() *cobra.Command {
+func (a *cli) catalogCreateCmd() *cobra.Command {
 	var v catalogFlags
 	cmd := a.leaf(&cobra.Command{
 		Use:   "create NAME",

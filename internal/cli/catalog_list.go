@@ -10,7 +10,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/client"
 )
 
-func (a *app) catalogListCmd() *cobra.Command {
+func (a *cli) catalogListCmd() *cobra.Command {
 	return a.leaf(&cobra.Command{
 		Use:   "list",
 		Short: "List catalogs",

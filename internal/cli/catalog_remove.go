@@ -8,7 +8,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/client"
 )
 
-func (a *app) catalogRemoveCmd() *cobra.Command {
+func (a *cli) catalogRemoveCmd() *cobra.Command {
 	return a.leaf(&cobra.Command{
 		Use:   "remove NAME",
 		Short: "Remove a catalog",

@@ -11,7 +11,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/client"
 )
 
-func (a *app) catalogShowCmd() *cobra.Command {
+func (a *cli) catalogShowCmd() *cobra.Command {
 	return a.leaf(&cobra.Command{
 		Use:   "show NAME",
 		Short: "Show one catalog",
@@ -31,7 +31,7 @@ Times are UTC.
 	})
 }
 
-func (a *app) printCatalog(k *client.Catalog) error {
+func (a *cli) printCatalog(k *client.Catalog) error {
 	return a.print(k, func(out *bytes.Buffer) { catalogCard(out, k) })
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/client"
 )
 
-func (a *app) catalogUpdateCmd() *cobra.Command {
+func (a *cli) catalogUpdateCmd() *cobra.Command {
 	var v catalogFlags
 	var unset []string
 	cmd := a.leaf(&cobra.Command{

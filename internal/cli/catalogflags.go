@@ -27,7 +27,7 @@ env:NAME. A value that is a secret must be given as a reference.
 The refresher says how the metadata is refreshed after a change: none; http (a POST to --refresh-url, done
 on a 2xx answer); doris (REFRESH TABLE on the --refresh-frontend list, over the MySQL protocol).`
 
-func (a *app) addCatalogFlags(cmd *cobra.Command, v *catalogFlags) {
+func (a *cli) addCatalogFlags(cmd *cobra.Command, v *catalogFlags) {
 	f := cmd.Flags()
 	f.StringVar(&v.store, "store", "", "the store's identity; default: the endpoint option, else the URI scheme")
 	f.StringArrayVar(&v.options, "option", nil, "KEY=VALUE, a storage option that is no secret; may be repeated")

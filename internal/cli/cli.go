@@ -25,7 +25,7 @@ type Streams struct {
 // Run runs one command line and returns the exit status. The arguments are without
 // the program's name; env is as from os.Environ.
 func Run(ctx context.Context, args, env []string, s Streams) int {
-	a := &app{Streams: s, env: env}
+	a := &cli{Streams: s, env: env}
 	root := a.root()
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
@@ -38,8 +38,8 @@ func Run(ctx context.Context, args, env []string, s Streams) int {
 	return a.report(err)
 }
 
-// app is one run of the program.
-type app struct {
+// cli is one run of the program.
+type cli struct {
 	Streams
 	env     []string
 	started bool // the arguments were fine, the command itself has begun
@@ -62,7 +62,7 @@ times are UTC, durations are written like 90s, 15m or 6h. A failure is told on s
 Exit status: 0 done, 1 failed, 2 wrong usage. Commands that wait for a job also use
 3 not committed, 4 unknown, 5 timed out; their help says so.`
 
-func (a *app) root() *cobra.Command {
+func (a *cli) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "lancemaster",
 		Short: "Index jobs on Lance datasets, one at a time per name, with a known outcome",
@@ -102,7 +102,7 @@ func (a *app) root() *cobra.Command {
 }
 
 // helpCmd is cobra's own, but for a topic that does not exist being an error.
-func (a *app) helpCmd() *cobra.Command {
+func (a *cli) helpCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]...",
 		Short: "Show the help of a command",
@@ -118,7 +118,7 @@ func (a *app) helpCmd() *cobra.Command {
 }
 
 // group is a command that only has subcommands.
-func (a *app) group(cmd *cobra.Command, subcommands ...*cobra.Command) *cobra.Command {
+func (a *cli) group(cmd *cobra.Command, subcommands ...*cobra.Command) *cobra.Command {
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.SuggestionsMinimumDistance = 2
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -138,7 +138,7 @@ func (a *app) group(cmd *cobra.Command, subcommands ...*cobra.Command) *cobra.Co
 // leaf is a command that does something. The arguments are named in the usage line
 // after the command's name; a name in brackets may be left out, one with dots may be
 // repeated.
-func (a *app) leaf(cmd *cobra.Command, run func(ctx context.Context, cmd *cobra.Command, args []string) error) *cobra.Command {
+func (a *cli) leaf(cmd *cobra.Command, run func(ctx context.Context, cmd *cobra.Command, args []string) error) *cobra.Command {
 	cmd.Args = namedArgs(strings.Fields(cmd.Use)[1:])
 	cmd.DisableFlagsInUseLine = false
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -182,7 +182,7 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return u
 }
 
-func (a *app) checkGlobals(cmd *cobra.Command) error {
+func (a *cli) checkGlobals(cmd *cobra.Command) error {
 	if !slices.Contains([]string{"table", "json", "yaml"}, a.output) {
 		return usagef("-o %q is not table, json or yaml", a.output).of(cmd)
 	}
@@ -192,7 +192,7 @@ func (a *app) checkGlobals(cmd *cobra.Command) error {
 	return nil
 }
 
-func (a *app) getenv(name, otherwise string) string {
+func (a *cli) getenv(name, otherwise string) string {
 	for _, kv := range a.env {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok && v != "" {
 			return v
@@ -202,14 +202,14 @@ func (a *app) getenv(name, otherwise string) string {
 }
 
 // complete lets the shell complete a flag's words.
-func (a *app) complete(cmd *cobra.Command, flag string, words ...string) {
+func (a *cli) complete(cmd *cobra.Command, flag string, words ...string) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag is not there: a mistake in this package that any run shows
 	}
 }
 
 // connect makes a client for the addresses given; the caller closes it.
-func (a *app) connect() (*client.Client, error) {
+func (a *cli) connect() (*client.Client, error) {
 	addresses, err := client.ParseAddresses(a.addr)
 	if err != nil {
 		return nil, usagef("--addr: %v", err)
@@ -220,7 +220,7 @@ func (a *app) connect() (*client.Client, error) {
 }
 
 // withClient runs f with a client.
-func (a *app) withClient(f func(*client.Client) error) error {
+func (a *cli) withClient(f func(*client.Client) error) error {
 	c, err := a.connect()
 	if err != nil {
 		return err

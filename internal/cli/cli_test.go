@@ -67,7 +67,7 @@ func TestExitStatusOfWaits(t *testing.T) {
 // eachCommand visits every command that a user can run.
 func eachCommand(t *testing.T, f func(cmd *cobra.Command, path []string)) {
 	t.Helper()
-	a := &app{Streams: Streams{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}}
+	a := &cli{Streams: Streams{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}}
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
 		f(cmd, strings.Fields(cmd.CommandPath())[1:])
@@ -115,7 +115,7 @@ func TestHelp(t *testing.T) {
 	for _, name := range strings.Split("index create,index drop,index list,dataset inspect,job list,job show,job wait,job history,"+
 		"job cancel,job release-slot,catalog create,catalog list,catalog show,catalog update,catalog remove,backend add,backend list,"+
 		"backend remove,backend drain,backend undrain,settings list,settings get,settings set,settings reset,settings history,"+
-		"health,version,completion,help", ",") {
+		"health,version,completion,help,serve,dev", ",") {
 		if !seen[name] {
 			t.Errorf("there is no command %q", name)
 		}

@@ -3,9 +3,10 @@ package cli
 import "github.com/spf13/cobra"
 
 // commands are the commands of the root, in no order: help sorts them.
-func (a *app) commands() []*cobra.Command {
+func (a *cli) commands() []*cobra.Command {
 	return []*cobra.Command{
+		a.serveCmd(), a.devCmd(),
 		a.indexCmd(), a.datasetCmd(), a.jobCmd(), a.catalogCmd(), a.backendCmd(), a.settingsCmd(),
-		a.healthCmd(), a.versionCmd(), a.completionCmd(),
+		a.serveCmd(), a.devCmd(), a.healthCmd(), a.versionCmd(), a.completionCmd(),
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) completionCmd() *cobra.Command {
+func (a *cli) completionCmd() *cobra.Command {
 	cmd := a.leaf(&cobra.Command{
 		Use:   "completion SHELL",
 		Short: "Print the completion script of a shell",

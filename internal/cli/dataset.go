@@ -2,7 +2,7 @@ package cli
 
 import "github.com/spf13/cobra"
 
-func (a *app) datasetCmd() *cobra.Command {
+func (a *cli) datasetCmd() *cobra.Command {
 	return a.group(&cobra.Command{
 		Use:   "dataset",
 		Short: "Look at a Lance dataset as a master sees it",

@@ -10,7 +10,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/client"
 )
 
-func (a *app) datasetInspectCmd() *cobra.Command {
+func (a *cli) datasetInspectCmd() *cobra.Command {
 	var column, catalog string
 	cmd := a.leaf(&cobra.Command{
 		Use:   "inspect URI",

@@ -53,7 +53,7 @@ type statusError struct {
 func (e *statusError) Error() string { return e.message }
 
 // report tells a failure and returns the exit status.
-func (a *app) report(err error) int {
+func (a *cli) report(err error) int {
 	var (
 		usage  *usageError
 		status *statusError
@@ -79,11 +79,27 @@ func (a *app) report(err error) int {
 		a.say(failed.Code+": "+failed.Message, next)
 		return exitFailed
 	}
-	a.say(err.Error(), "")
+	for _, e := range parts(err) {
+		a.say(e.Error(), "")
+	}
 	return exitFailed
 }
 
-func (a *app) say(message, next string) {
+// parts are the errors that were joined into one, such as every fault of a
+// configuration.
+func parts(err error) []error {
+	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // only what was joined last
+	if !ok {
+		return []error{err}
+	}
+	var out []error
+	for _, e := range joined.Unwrap() {
+		out = append(out, parts(e)...)
+	}
+	return out
+}
+
+func (a *cli) say(message, next string) {
 	fmt.Fprintf(a.Err, "lancemaster: %s\n", clean(message))
 	if next != "" {
 		fmt.Fprintf(a.Err, "next: %s\n", clean(next))

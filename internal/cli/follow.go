@@ -31,7 +31,7 @@ func (g goal) reached(j *client.Job) bool {
 
 // follow waits for a job and tells its steps on stderr. Its error is nil when the
 // goal was reached, and then says nothing about the outcome.
-func (a *app) follow(ctx context.Context, c *client.Client, j *client.Job, g goal) (*client.Job, error) {
+func (a *cli) follow(ctx context.Context, c *client.Client, j *client.Job, g goal) (*client.Job, error) {
 	if g.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, g.timeout)

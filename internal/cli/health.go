@@ -18,7 +18,7 @@ import (
 // healthTimeout bounds one probe over HTTP.
 const healthTimeout = 5 * time.Second
 
-func (a *app) healthCmd() *cobra.Command {
+func (a *cli) healthCmd() *cobra.Command {
 	var probe string
 	cmd := a.leaf(&cobra.Command{
 		Use:   "health",
@@ -54,7 +54,7 @@ type masterHealth struct {
 	Status  *client.Status `json:"status,omitempty"`
 }
 
-func (a *app) health(ctx context.Context, c *client.Client) error {
+func (a *cli) health(ctx context.Context, c *client.Client) error {
 	value := struct {
 		Ready   bool           `json:"ready"`
 		Masters []masterHealth `json:"masters"`
@@ -88,7 +88,7 @@ func (a *app) health(ctx context.Context, c *client.Client) error {
 }
 
 // readyz asks over HTTP.
-func (a *app) readyz(ctx context.Context, address string) error {
+func (a *cli) readyz(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", http.NoBody)

@@ -2,7 +2,7 @@ package cli
 
 import "github.com/spf13/cobra"
 
-func (a *app) indexCmd() *cobra.Command {
+func (a *cli) indexCmd() *cobra.Command {
 	return a.group(&cobra.Command{
 		Use:   "index",
 		Short: "Create, replace, drop and list dataset indexes",

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) indexCreateCmd() *cobra.Command {
+func (a *cli) indexCreateCmd() *cobra.Command {
 	var (
 		v     submissionFlags
 		pairs []string

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) indexDropCmd() *cobra.Command {
+func (a *cli) indexDropCmd() *cobra.Command {
 	var v submissionFlags
 	cmd := a.leaf(&cobra.Command{
 		Use:   "drop NAME",

@@ -11,7 +11,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/client"
 )
 
-func (a *app) indexListCmd() *cobra.Command {
+func (a *cli) indexListCmd() *cobra.Command {
 	var dataset, catalog string
 	cmd := a.leaf(&cobra.Command{
 		Use:   "list",

@@ -2,7 +2,7 @@ package cli
 
 import "github.com/spf13/cobra"
 
-func (a *app) jobCmd() *cobra.Command {
+func (a *cli) jobCmd() *cobra.Command {
 	return a.group(&cobra.Command{
 		Use:   "job",
 		Short: "Watch and understand index jobs",

@@ -8,7 +8,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/client"
 )
 
-func (a *app) jobCancelCmd() *cobra.Command {
+func (a *cli) jobCancelCmd() *cobra.Command {
 	var v client.JobVerb
 	var revision int64
 	cmd := a.leaf(&cobra.Command{
@@ -33,7 +33,7 @@ func verbFlags(cmd *cobra.Command, v *client.JobVerb, revision *int64) {
 }
 
 // jobVerb carries out an operator's verb and shows the job as it then is.
-func (a *app) jobVerb(cmd *cobra.Command, id string, v client.JobVerb, revision int64, do func(*client.Client, client.JobVerb) (*client.Job, error)) (err error) {
+func (a *cli) jobVerb(cmd *cobra.Command, id string, v client.JobVerb, revision int64, do func(*client.Client, client.JobVerb) (*client.Job, error)) (err error) {
 	if v.JobID, err = parseID("job", id); err != nil {
 		return err
 	}

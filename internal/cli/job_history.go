@@ -10,7 +10,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/client"
 )
 
-func (a *app) jobHistoryCmd() *cobra.Command {
+func (a *cli) jobHistoryCmd() *cobra.Command {
 	return a.leaf(&cobra.Command{
 		Use:   "history JOB",
 		Short: "Show each step of a job: when, by whom, why",

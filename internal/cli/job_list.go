@@ -13,7 +13,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/client"
 )
 
-func (a *app) jobListCmd() *cobra.Command {
+func (a *cli) jobListCmd() *cobra.Command {
 	var (
 		q                client.JobQuery
 		open, unresolved bool
@@ -98,7 +98,7 @@ func checkWords(flag string, words, known []string) error {
 	return nil
 }
 
-func (a *app) jobList(ctx context.Context, c *client.Client, q client.JobQuery) error {
+func (a *cli) jobList(ctx context.Context, c *client.Client, q client.JobQuery) error {
 	page, err := c.Jobs(ctx, q)
 	if err != nil {
 		return err

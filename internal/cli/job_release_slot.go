@@ -8,7 +8,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/client"
 )
 
-func (a *app) jobReleaseSlotCmd() *cobra.Command {
+func (a *cli) jobReleaseSlotCmd() *cobra.Command {
 	var v client.JobVerb
 	var revision int64
 	cmd := a.leaf(&cobra.Command{

@@ -9,7 +9,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/client"
 )
 
-func (a *app) jobShowCmd() *cobra.Command {
+func (a *cli) jobShowCmd() *cobra.Command {
 	return a.leaf(&cobra.Command{
 		Use:   "show JOB",
 		Short: "Show one job: what it is for, where it stands, what it holds",
@@ -34,6 +34,6 @@ a job and never shown.
 	})
 }
 
-func (a *app) printJob(j *client.Job) error {
+func (a *cli) printJob(j *client.Job) error {
 	return a.print(j, func(out *bytes.Buffer) { jobCard(out, j) })
 }

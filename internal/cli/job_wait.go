@@ -22,7 +22,7 @@ The wait goes on across restarts of masters and changes of the leader. --timeout
 waits without limit. A wait that is cut short changes nothing: the job goes on.`
 )
 
-func (a *app) jobWaitCmd() *cobra.Command {
+func (a *cli) jobWaitCmd() *cobra.Command {
 	var g goal
 	cmd := a.leaf(&cobra.Command{
 		Use:   "wait JOB",

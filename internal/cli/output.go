@@ -17,7 +17,7 @@ import (
 )
 
 // print writes a value in the form asked for; table writes it for people.
-func (a *app) print(value any, table func(*bytes.Buffer)) error {
+func (a *cli) print(value any, table func(*bytes.Buffer)) error {
 	var out bytes.Buffer
 	switch a.output {
 	case "json", "yaml":
@@ -201,6 +201,6 @@ func number(n int64) string {
 }
 
 // done tells that something without a body of its own was carried out.
-func (a *app) done(text string, value any) error {
+func (a *cli) done(text string, value any) error {
 	return a.print(value, func(out *bytes.Buffer) { fmt.Fprintln(out, clean(text)) })
 }

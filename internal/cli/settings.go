@@ -8,7 +8,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/client"
 )
 
-func (a *app) settingsCmd() *cobra.Command {
+func (a *cli) settingsCmd() *cobra.Command {
 	return a.group(&cobra.Command{
 		Use:   "settings",
 		Short: "Read and change the cluster's settings",
@@ -21,7 +21,7 @@ belongs to one node (addresses, directories, the log) is in its configuration: s
 	}, a.settingsListCmd(), a.settingsGetCmd(), a.settingsSetCmd(), a.settingsResetCmd(), a.settingsHistoryCmd())
 }
 
-func (a *app) printSettings(list []client.Setting) error {
+func (a *cli) printSettings(list []client.Setting) error {
 	value := struct {
 		Settings []client.Setting `json:"settings"`
 	}{list}

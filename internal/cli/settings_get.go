@@ -10,7 +10,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/client"
 )
 
-func (a *app) settingsGetCmd() *cobra.Command {
+func (a *cli) settingsGetCmd() *cobra.Command {
 	return a.leaf(&cobra.Command{
 		Use:   "get NAME",
 		Short: "Print one setting's value",

@@ -9,7 +9,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/client"
 )
 
-func (a *app) settingsHistoryCmd() *cobra.Command {
+func (a *cli) settingsHistoryCmd() *cobra.Command {
 	var limit int
 	cmd := a.leaf(&cobra.Command{
 		Use:   "history [NAME]",

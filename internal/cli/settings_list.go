@@ -8,7 +8,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/client"
 )
 
-func (a *app) settingsListCmd() *cobra.Command {
+func (a *cli) settingsListCmd() *cobra.Command {
 	return a.leaf(&cobra.Command{
 		Use:   "list",
 		Short: "List all settings with their values, defaults and meaning",

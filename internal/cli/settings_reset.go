@@ -8,7 +8,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/client"
 )
 
-func (a *app) settingsResetCmd() *cobra.Command {
+func (a *cli) settingsResetCmd() *cobra.Command {
 	return a.leaf(&cobra.Command{
 		Use:   "reset NAME...",
 		Short: "Give settings their defaults back, all of those given or none",

@@ -8,7 +8,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/client"
 )
 
-func (a *app) settingsSetCmd() *cobra.Command {
+func (a *cli) settingsSetCmd() *cobra.Command {
 	return a.leaf(&cobra.Command{
 		Use:   "set NAME=VALUE...",
 		Short: "Change settings, all of those given or none",

@@ -33,7 +33,7 @@ is in order, whatever it says. --wait follows the job (see lancemaster job wait)
 Where the master cannot read the dataset, say what is there with --dataset-version and --schema-contract
 (for an existing index also --stored-name); "lancemaster dataset inspect --column" shows both.`
 
-func (a *app) addSubmissionFlags(cmd *cobra.Command, v *submissionFlags) {
+func (a *cli) addSubmissionFlags(cmd *cobra.Command, v *submissionFlags) {
 	f := cmd.Flags()
 	f.StringVar(&v.s.Catalog, "catalog", "", "the dataset's catalog (required)")
 	f.StringVar(&v.table, "table", "", "the dataset's table, DATABASE.TABLE (required)")
@@ -100,7 +100,7 @@ func (v *submissionFlags) finish(cmd *cobra.Command, name string) (err error) {
 }
 
 // submit sends the submission, waits if asked to, and shows what came of it.
-func (a *app) submit(ctx context.Context, v *submissionFlags) error {
+func (a *cli) submit(ctx context.Context, v *submissionFlags) error {
 	return a.withClient(func(c *client.Client) error {
 		answer, err := c.Submit(ctx, v.s)
 		if err != nil {

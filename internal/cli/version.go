@@ -10,7 +10,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/config"
 )
 
-func (a *app) versionCmd() *cobra.Command {
+func (a *cli) versionCmd() *cobra.Command {
 	return a.leaf(&cobra.Command{
 		Use:   "version",
 		Short: "Print this program's version",

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lancemaster/lancemaster/internal/app"
+	"github.com/lancemaster/lancemaster/internal/config"
+)
+
+const serveLong = `Run a master until SIGTERM or SIGINT, which stop it within shutdown_timeout (default 10s); a second signal
+ends it at once. The log goes to stderr.
+
+A node's configuration comes from defaults, a YAML file (--config), the environment and flags, each over
+the one before. A key of the file like report.listen is the variable LANCEMASTER_REPORT_LISTEN and the flag
+--report-listen. A key that is not known is an error. Durations are written like 10s or 1m. A secret is
+given by reference only: file:/absolute/path or env:NAME.
+
+    data_dir: /var/lib/lancemaster
+    report:
+      listen: 10.0.0.1:9020
+    log:
+      format: json
+
+What all masters share is not here but in the settings: see lancemaster settings list.
+
+Exit status: 0 stopped as told, 1 failed or could not start, 2 wrong usage.`
+
+func (a *cli) serveCmd() *cobra.Command {
+	var file string
+	values := map[string]*string{}
+	cmd := a.leaf(&cobra.Command{
+		Use:   "serve",
+		Short: "Run a master",
+		Long:  serveLong,
+		Example: `  lancemaster serve --data-dir /var/lib/lancemaster
+  lancemaster serve --config /etc/lancemaster.yaml --log-level debug`,
+	}, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
+		if err := refuseFlags(cmd, "addr", "output", "client-name", "call-timeout"); err != nil {
+			return err
+		}
+		overrides := map[string]string{}
+		for _, f := range config.Flags() {
+			if cmd.Flags().Changed(f.Name) {
+				overrides[f.Key] = *values[f.Name]
+			}
+		}
+		cfg, err := config.Load(file, a.env, overrides)
+		if err != nil {
+			return err
+		}
+		return a.serve(ctx, cfg)
+	})
+	f := cmd.Flags()
+	f.StringVar(&file, "config", a.getenv("LANCEMASTER_CONFIG", ""), "YAML file; LANCEMASTER_CONFIG gives the default")
+	for _, flag := range config.Flags() {
+		values[flag.Name] = f.String(flag.Name, flag.Default, flag.Usage)
+	}
+	return cmd
+}
+
+func (a *cli) serve(ctx context.Context, cfg config.Config) error {
+	log := nodeLogger(a.Err, cfg.LogLevel, cfg.LogFormat)
+	signals, end := notify()
+	defer end()
+	var n *app.App
+	return tend(ctx, tending{
+		signals: signals,
+		bound:   cfg.ShutdownTimeout,
+		start: func(ctx context.Context) (_ node, err error) {
+			n, err = app.New(cfg, app.Options{Logger: log})
+			if err != nil {
+				return nil, err
+			}
+			if err := n.Start(ctx); err != nil {
+				return nil, errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
+			}
+			return n, nil
+		},
+		up: func() error {
+			at := n.Addrs()
+			log.Info("started", "version", config.BuildInfo().Version, "node", cfg.NodeID,
+				"admin", at.Admin, "report", at.Report, "http", at.HTTP, "raft", at.Raft)
+			return nil
+		},
+	})
+}
