@@ -62,7 +62,8 @@ func openFile(path string) (s *Store, err error) {
 		InitialMmapSize: initialMapSize,
 		// The list of free pages is kept as a map: with an array, a commit takes longer the
 		// more retention has freed. And it is not written with each commit, which a
-		// large list would make slow for ever; opening walks the pages instead.
+		// large list would make slow for ever. Close writes it once; opening after a
+		// crash walks the pages instead.
 		FreelistType:   bbolt.FreelistMapType,
 		NoFreelistSync: true,
 		NoStatistics:   true,
@@ -79,7 +80,7 @@ func openFile(path string) (s *Store, err error) {
 	}
 	s = &Store{db: db}
 	if err := s.prepare(); err != nil {
-		return nil, errors.Join(err, s.Close())
+		return nil, errors.Join(err, db.Close())
 	}
 	return s, nil
 }
@@ -89,16 +90,29 @@ func damaged(path string, cause error) error {
 		" the node rebuilds it from its Raft log and snapshots", path, cause)
 }
 
-// prepare makes a new file's buckets, or checks the format of an old one.
+// prepare makes a new file's buckets, or checks the format of an old one, which it
+// does not touch: it may be another version's, or another program's.
 func (s *Store) prepare() error {
-	return s.db.Update(func(tx *bbolt.Tx) error {
-		if meta := tx.Bucket(bucketNames[bucketMeta]); meta != nil {
-			if have := meta.Get(metaFormat); !bytes.Equal(have, []byte{format}) {
-				return fmt.Errorf("the state file %s has format %v, this build knows format %d;"+
-					" start the version that wrote it", s.db.Path(), have, format)
+	empty := false
+	err := s.db.View(func(tx *bbolt.Tx) error {
+		meta := tx.Bucket(bucketNames[bucketMeta])
+		if meta == nil {
+			first, _ := tx.Cursor().First()
+			if empty = first == nil; !empty {
+				return fmt.Errorf("%s is not a state file of lancemaster; look at the configured data directory", s.db.Path())
 			}
 			return nil
 		}
+		if have := meta.Get(metaFormat); !bytes.Equal(have, []byte{format}) {
+			return fmt.Errorf("the state file %s has format %v, this build knows format %d;"+
+				" start the version that wrote it", s.db.Path(), have, format)
+		}
+		return nil
+	})
+	if err != nil || !empty {
+		return err
+	}
+	return s.db.Update(func(tx *bbolt.Tx) error {
 		for _, name := range bucketNames {
 			if _, err := tx.CreateBucket(name); err != nil {
 				return fmt.Errorf("cannot prepare the state file: %w", err)
@@ -108,8 +122,14 @@ func (s *Store) prepare() error {
 	})
 }
 
-// Close ends the use of the file. It waits for transactions that are under way.
-func (s *Store) Close() error { return s.db.Close() }
+// Close ends the use of the file. There must be no transaction under way. It leaves
+// the list of free pages behind, so that the next Open need not look for them in the
+// whole file.
+func (s *Store) Close() error {
+	s.db.NoFreelistSync = false
+	err := s.db.Update(func(*bbolt.Tx) error { return nil })
+	return errors.Join(err, s.db.Close())
+}
 
 // syncDir makes a directory's entries durable.
 func syncDir(dir string) error {

@@ -214,7 +214,7 @@ func (r *Received) Install() error {
 func (r *Received) Discard() error {
 	var closing error
 	if r.Store != nil {
-		closing = r.Store.Close()
+		closing = r.Store.db.Close()
 		r.Store = nil
 	}
 	err := os.Remove(r.path + restoreSuffix)

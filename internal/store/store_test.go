@@ -483,9 +483,19 @@ func TestOpenRefuses(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "has format [9]") {
-		t.Errorf("a foreign format is answered by %v", err)
+	wantUntouched(t, path, "has format [9]")
+	if err := os.Truncate(path, 0); err != nil {
+		t.Fatal(err)
 	}
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error { _, err := tx.CreateBucket([]byte("logs")); return err })
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	wantUntouched(t, path, "is not a state file of lancemaster")
 	garbage := filepath.Join(dir, "garbage.db")
 	if err := os.WriteFile(garbage, bytes.Repeat([]byte("garbage "), 4096), 0o600); err != nil {
 		t.Fatal(err)
@@ -495,6 +505,21 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	if _, err := Open(filepath.Join(dir, "missing", "state.db")); err == nil {
 		t.Error("a missing directory is accepted")
+	}
+}
+
+// wantUntouched expects Open to refuse a file and to leave it as it is.
+func wantUntouched(t *testing.T, path, want string) {
+	t.Helper()
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("Open answers %v, which does not say %q", err, want)
+	}
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the file has been changed (%v)", err)
 	}
 }
 
