@@ -35,6 +35,7 @@ type answer struct {
 type scriptedBackend struct {
 	t        *testing.T
 	be, beat *thriftnet.Server
+	speak    thriftnet.ClientConfig // of its reports
 	ctx      context.Context
 	end      context.CancelFunc
 	running  sync.WaitGroup
@@ -51,8 +52,15 @@ type scriptedBackend struct {
 // newBackend starts a scripted backend that accepts everything and reports nothing.
 func newBackend(t *testing.T) *scriptedBackend {
 	t.Helper()
+	return newBackendSpeaking(t, thriftnet.ClientConfig{})
+}
+
+// newBackendSpeaking starts one that serves and reports in the protocol of speak.
+func newBackendSpeaking(t *testing.T, speak thriftnet.ClientConfig) *scriptedBackend {
+	t.Helper()
+	speak.Timeout = patience
 	b := &scriptedBackend{
-		t: t, epoch: time.Now().UnixMilli(),
+		t: t, epoch: time.Now().UnixMilli(), speak: speak,
 		script: func(*backend.TLanceIndexJobDispatch) answer { return answer{} },
 		sends:  map[int64][]*backend.TLanceIndexJobDispatch{}, conns: map[string]net.Conn{},
 	}
@@ -60,13 +68,14 @@ func newBackend(t *testing.T) *scriptedBackend {
 	var err error
 	b.be, err = thriftnet.New(thriftnet.Config{
 		Name: "scripted backend", Address: "127.0.0.1:0", RequestTimeout: 10 * time.Minute,
-		Processor: backend.NewBackendServiceProcessor(b), Listen: b.listen,
+		Processor: backend.NewBackendServiceProcessor(b), Listen: b.listen, Protocol: speak.Protocol, Framed: speak.Framed,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.beat, err = thriftnet.New(thriftnet.Config{
 		Name: "scripted heartbeat", Address: "127.0.0.1:0", Processor: backend.NewHeartbeatServiceProcessor(b),
+		Protocol: speak.Protocol, Framed: speak.Framed,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -268,7 +277,7 @@ func withReports(ctx context.Context, b *scriptedBackend, f func(*report.ReportS
 	if !known {
 		return nil, errors.New("no heartbeat has told where to report")
 	}
-	c, err := thriftnet.Dial(ctx, address, thriftnet.ClientConfig{Timeout: patience})
+	c, err := thriftnet.Dial(ctx, address, b.speak)
 	if err != nil {
 		return nil, err
 	}

@@ -218,6 +218,20 @@ func (p *process) terminate() time.Duration {
 	return took
 }
 
+// terminateAnyhow sends SIGTERM to a process that may not have come to expect it: one that the signal
+// itself ends is fine.
+func (p *process) terminateAnyhow() time.Duration {
+	p.t.Helper()
+	began := time.Now()
+	p.signal(syscall.SIGTERM)
+	p.wait(3 * stopLimit)
+	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if code := p.cmd.ProcessState.ExitCode(); code != 0 && !(ok && status.Signaled() && status.Signal() == syscall.SIGTERM) {
+		p.t.Errorf("%s ended with %s after SIGTERM while starting", p.name, p.cmd.ProcessState)
+	}
+	return time.Since(began)
+}
+
 func (p *process) signal(s os.Signal) {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {

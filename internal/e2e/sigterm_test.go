@@ -16,7 +16,9 @@ import (
 
 	"github.com/lancemaster/lancemaster/gen-go/admin"
 	"github.com/lancemaster/lancemaster/gen-go/backend"
+	"github.com/lancemaster/lancemaster/gen-go/report"
 	"github.com/lancemaster/lancemaster/gen-go/shared"
+	"github.com/lancemaster/lancemaster/internal/thriftnet"
 )
 
 const (
@@ -78,6 +80,8 @@ func (l *steadyLoad) round(n int, waited int64) {
 		running.Go(func() { l.client(&told, l.mixed(fmt.Sprintf("r%d_c%d", n, i), waited)) })
 	}
 	running.Go(func() { l.client(&told, l.waiter(waited)) })
+	running.Go(func() { l.dialler(&told, waited) })
+	running.Go(func() { l.reporter(&told, waited) })
 	<-time.After(sigtermLoad)
 	told.Store(time.Now().UnixNano())
 	p := l.master.proc
@@ -101,8 +105,7 @@ func (l *steadyLoad) round(n int, waited int64) {
 
 type call func(context.Context, *admin.AdminServiceClient) error
 
-// client makes calls over one connection until one is not answered. That may only be one that was
-// begun after the master was told to stop.
+// client makes calls over one connection until one is not answered.
 func (l *steadyLoad) client(told *atomic.Int64, next func() call) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -115,16 +118,59 @@ func (l *steadyLoad) client(told *atomic.Int64, next func() call) {
 	for ctx.Err() == nil {
 		begun := time.Now().UnixNano()
 		err := next()(ctx, conn.AdminServiceClient)
-		if err == nil || isAnswer(err) {
-			l.answers.Add(1)
-			continue
+		if !l.goesOn(told, begun, err) {
+			return
 		}
-		if stop := told.Load(); stop == 0 || begun < stop {
-			l.t.Errorf("a call begun %s before the stop was not answered: %v", time.Duration(stop-begun), err)
-		}
-		return
 	}
 	l.t.Error("the master did not stop serving")
+}
+
+// dialler makes each call over a connection of its own.
+func (l *steadyLoad) dialler(told *atomic.Int64, id int64) {
+	for {
+		begun := time.Now().UnixNano()
+		_, err := ask(l.master.admin, func(ctx context.Context, c *admin.AdminServiceClient) (*admin.TJob, error) {
+			return c.GetJob(ctx, &admin.TGetJobRequest{Ctx: caller(), JobID: &id})
+		})
+		if !l.goesOn(told, begun, err) {
+			return
+		}
+	}
+}
+
+// reporter is a backend that reports what is not believed.
+func (l *steadyLoad) reporter(told *atomic.Int64, id int64) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	conn, err := thriftnet.Dial(ctx, l.master.report, thriftnet.ClientConfig{Timeout: patience})
+	if err != nil {
+		l.t.Errorf("dialling before the stop: %v", err)
+		return
+	}
+	defer conn.Close()
+	c := report.NewReportServiceClient(conn)
+	for {
+		begun := time.Now().UnixNano()
+		_, err := c.ReportLanceIndexJobResult_(ctx, &report.TLanceIndexJobReport{
+			JobID: id, DispatchRevision: 1, InvocationID: "forged", ResultCode: shared.TLanceIndexResultCode_NATIVE_OK, InvocationSecret: ptr(wrongSecret),
+		})
+		if !l.goesOn(told, begun, err) {
+			return
+		}
+	}
+}
+
+// goesOn judges how a call ended. One that was not answered may only be one that was begun after the
+// master was told to stop.
+func (l *steadyLoad) goesOn(told *atomic.Int64, begun int64, err error) bool {
+	if err == nil || isAnswer(err) {
+		l.answers.Add(1)
+		return true
+	}
+	if stop := told.Load(); stop == 0 || begun < stop {
+		l.t.Errorf("a call begun %s before the stop was not answered: %v", time.Duration(stop-begun), err)
+	}
+	return false
 }
 
 // isAnswer tells an error that the master answered with from a broken connection.
