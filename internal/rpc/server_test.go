@@ -156,3 +156,13 @@ func TestWaitersAreAnsweredAtAStop(t *testing.T) {
 		t.Errorf("stopping took %s", took)
 	}
 }
+
+// sink reads whatever is answered.
+type sink struct{}
+
+func (*sink) Read(ctx context.Context, p thrift.TProtocol) error { return p.Skip(ctx, thrift.STRUCT) }
+func (*sink) Write(context.Context, thrift.TProtocol) error      { return nil }
+
+func resultArgs(r *report.TLanceIndexJobReport) thrift.TStruct {
+	return &report.ReportServiceReportLanceIndexJobResultArgs{Report: r}
+}
