@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -115,8 +117,16 @@ func exampleDataset() string {
 	path, err := filepath.Abs(filepath.Join("testdata", "lance", "typed.lance"))
 	if err == nil {
 		if _, err := os.Stat(path); err == nil {
-			return "'" + path + "'"
+			return shellQuoted(path)
 		}
 	}
 	return "file:///path/to/a/dataset.lance"
+}
+
+// shellQuoted writes a path so that a shell reads it as one word.
+func shellQuoted(path string) string {
+	if strings.ContainsFunc(path, func(r rune) bool { return !strings.ContainsRune("/._-", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	}
+	return path
 }
