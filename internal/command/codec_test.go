@@ -90,14 +90,13 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-func wantCorrupt(t *testing.T, s subject, data []byte) *CorruptError {
+func wantCorrupt(t *testing.T, s subject, data []byte) {
 	t.Helper()
 	_, err := s.decode(data)
 	var corrupt *CorruptError
 	if !errors.As(err, &corrupt) {
 		t.Fatalf("%s: decode answers %v, not a CorruptError", s.name, err)
 	}
-	return corrupt
 }
 
 func wantUnsupported(t *testing.T, s subject, data []byte) *UnsupportedError {
@@ -166,7 +165,9 @@ func TestUnknownFieldIsUnsupported(t *testing.T) {
 		// Behind the header's two fields comes its stop byte.
 		at := bytes.Index(data, []byte{0x16, 0x00, 0x18, 0x00, 0x00}) + 4
 		inner := append(bytes.Clone(data[:at]), 0x05, 0xC8, 0x01, 0x0E)
-		wantUnsupported(t, s, append(inner, data[at:]...))
+		if e := wantUnsupported(t, s, append(inner, data[at:]...)); !strings.Contains(e.Why, "field 100") {
+			t.Errorf("%v does not name the field", e)
+		}
 	}
 }
 
@@ -227,7 +228,7 @@ func (foreign) Name() string { return job.Cancel{}.Name() }
 // TestRecordsTakeLongerTexts: what a transition composed a little too long must not
 // stop a cluster; what threatens memory must.
 func TestRecordsTakeLongerTexts(t *testing.T) {
-	r := subjects(t)[0].make(least{}).(*job.Record)
+	r := as[*job.Record](subjects(t)[0].make(least{}))
 	r.Result = &job.Result{Reason: job.ReasonNone, Message: strings.Repeat("x", 2*job.MaxMessage)}
 	if _, err := EncodeRecord(r); err != nil {
 		t.Error(err)
@@ -372,7 +373,7 @@ func wantTyped(t *testing.T, err error) {
 }
 
 func BenchmarkCommand(b *testing.B) {
-	admit := subject{kind: *commandsByName["ADMIT"], zero: job.Admit{}}.make(&full{}).(job.Command)
+	admit := as[job.Command](subject{kind: *commandsByName["ADMIT"], zero: job.Admit{}}.make(&full{}))
 	data := must(Encode(admit))
 	b.Run("Encode", func(b *testing.B) {
 		b.ReportAllocs()
@@ -389,7 +390,7 @@ func BenchmarkCommand(b *testing.B) {
 }
 
 func BenchmarkRecord(b *testing.B) {
-	record := subject{kind: jobKind, zero: (*job.Record)(nil)}.make(&full{}).(*job.Record)
+	record := as[*job.Record](subject{kind: jobKind, zero: (*job.Record)(nil)}.make(&full{}))
 	data := must(EncodeRecord(record))
 	b.Run("Encode", func(b *testing.B) {
 		b.ReportAllocs()

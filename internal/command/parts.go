@@ -41,7 +41,7 @@ func number[E ~uint8, T ~int64](r *reader, name string, v T) E {
 		}
 		return 0
 	}
-	return E(v) //nolint:gosec // 0..255
+	return E(v)
 }
 
 // mapped converts a list; an empty one becomes nil in both directions, so that a

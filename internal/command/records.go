@@ -165,8 +165,8 @@ func getEvent(r *reader, t *journal.TJobEvent) job.Event {
 }
 
 // bits and unbits keep an unsigned number in the bits of Thrift's signed one.
-func bits(v uint64) int64   { return int64(v) }  //nolint:gosec // the bits are the value
-func unbits(v int64) uint64 { return uint64(v) } //nolint:gosec // the bits are the value
+func bits(v uint64) int64   { return int64(v) }
+func unbits(v int64) uint64 { return uint64(v) }
 
 func putCatalogRecord(c *job.Catalog) *journal.TCatalogRecord {
 	return &journal.TCatalogRecord{

@@ -122,6 +122,15 @@ func (least) number(string, int) int64 { return 0 }
 func (least) pick(string, int) int     { return 0 }
 func (least) size(string) int          { return 0 }
 
+// as is a type assertion that says what it met instead.
+func as[T any](v any) T {
+	t, ok := v.(T)
+	if !ok {
+		panic(fmt.Sprintf("%T is no %s", v, reflect.TypeFor[T]()))
+	}
+	return t
+}
+
 // subject is one kind, of command or record, as the tests see it.
 type subject struct {
 	name   string
@@ -145,7 +154,7 @@ func recordSubject[D any](k kind, encode func(D) ([]byte, error), decode func([]
 	var zero D
 	return subject{
 		name: "record " + k.name, file: "record_" + strings.ToLower(k.name), kind: k, format: recordFormat, zero: zero,
-		encode: func(v any) ([]byte, error) { return encode(v.(D)) },
+		encode: func(v any) ([]byte, error) { return encode(as[D](v)) },
 		decode: func(b []byte) (any, error) { return decode(b) },
 	}
 }
@@ -167,7 +176,7 @@ func subjects(t testing.TB) []subject {
 		}
 		list = append(list, subject{
 			name: "command " + k.name, file: "command_" + strings.ToLower(k.name), kind: *k, format: commandFormat, zero: c,
-			encode: func(v any) ([]byte, error) { return Encode(v.(job.Command)) },
+			encode: func(v any) ([]byte, error) { return Encode(as[job.Command](v)) },
 			decode: func(b []byte) (any, error) { return Decode(b) },
 		})
 	}

@@ -38,7 +38,7 @@ func encodeStruct(format byte, level int32, number uint16, s thrift.TStruct) ([]
 	head[0] = format
 	binary.BigEndian.PutUint16(head[1:], uint16(level)) //nolint:gosec // levels are table constants, 1..MaxLevel
 	binary.BigEndian.PutUint16(head[3:], number)
-	transport.Write(head[:]) //nolint:errcheck // a bytes.Buffer takes all
+	transport.Write(head[:])
 	protocol := thrift.NewTCompactProtocolConf(transport, config)
 	if err := s.Write(context.Background(), protocol); err != nil {
 		return nil, err

@@ -67,9 +67,10 @@ func (m *Machine) ApplyBatch(entries []*raft.Log) []any {
 	b := &batch{m: m, results: make([]*Result, len(entries))}
 	first, err := b.run(entries)
 	responses := make([]any, len(entries))
-	for i, r := range b.results {
+	for i, entry := range entries {
+		r := b.results[i]
 		if r == nil {
-			r = &Result{Position: job.Position{Index: entries[i].Index, Term: entries[i].Term}, Err: err}
+			r = &Result{Position: job.Position{Index: entry.Index, Term: entry.Term}, Err: err}
 		}
 		responses[i] = r
 	}
@@ -112,16 +113,16 @@ func (b *batch) apply(entries []*raft.Log) error {
 	}
 	// An entry that cannot be decoded does not take those before it along: they are
 	// whole, and their proposers wait.
-	undecoded := b.entries(entries)
+	stopped := b.entries(entries)
 	if b.at == begin && b.tx.Err() == nil {
-		return errors.Join(undecoded, b.tx.Rollback())
+		return errors.Join(stopped, b.tx.Rollback())
 	}
 	if err := b.tx.Commit(b.at); err != nil {
 		clear(b.results)
 		return fmt.Errorf("entries after %d could not be applied: %w", begin.Index, err)
 	}
 	b.publish()
-	return undecoded
+	return stopped
 }
 
 // entries applies entries until one cannot be decoded or the transaction fails.
@@ -140,8 +141,8 @@ func (b *batch) entries(entries []*raft.Log) error {
 				return fmt.Errorf("log entry %d of term %d: %w", pos.Index, pos.Term, err)
 			}
 			b.results[i] = b.command(pos, c)
-			if b.tx.Err() != nil {
-				return nil // Commit says so
+			if err := b.tx.Err(); err != nil {
+				return err // Commit says so too
 			}
 		}
 		b.at = pos

@@ -82,8 +82,12 @@ func apply(m *Machine, journal ...written) []*Result {
 		entries[i] = w.entry
 	}
 	results := make([]*Result, len(journal))
-	for i, r := range m.ApplyBatch(entries) {
-		results[i] = r.(*Result)
+	for i, response := range m.ApplyBatch(entries) {
+		r, ok := response.(*Result)
+		if !ok {
+			panic(fmt.Sprintf("entry %d is answered by a %T", i, response))
+		}
+		results[i] = r
 	}
 	return results
 }

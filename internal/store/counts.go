@@ -41,7 +41,7 @@ func (t *Tx) addCount(key []byte, n int64) {
 		t.delete(bucketStates, key)
 		return
 	}
-	t.put(bucketStates, key, appendUint64(nil, uint64(have+n))) //nolint:gosec // never below 0
+	t.put(bucketStates, key, appendUint64(nil, uint64(have+n)))
 }
 
 // StateCounts counts the jobs on record, open or not, by their states; pairs

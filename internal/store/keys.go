@@ -60,11 +60,11 @@ func appendUint64(b []byte, v uint64) []byte { return binary.BigEndian.AppendUin
 
 // appendInt64 keeps the order of signed numbers.
 func appendInt64(b []byte, v int64) []byte {
-	return binary.BigEndian.AppendUint64(b, uint64(v)^(1<<63)) //nolint:gosec // the bits are the value
+	return binary.BigEndian.AppendUint64(b, uint64(v)^(1<<63))
 }
 
 func readInt64(b []byte) int64 {
-	return int64(binary.BigEndian.Uint64(b) ^ (1 << 63)) //nolint:gosec // the bits are the value
+	return int64(binary.BigEndian.Uint64(b) ^ (1 << 63))
 }
 
 // appendText puts a text behind its length. Texts are bounded far below 64 KiB by
@@ -79,20 +79,20 @@ func appendText(b []byte, s string) []byte {
 func jobKey(id job.ID) []byte { return appendID(nil, id) }
 
 func appendID(b []byte, id job.ID) []byte {
-	return appendUint64(b, uint64(id)) //nolint:gosec // ids are positive
+	return appendUint64(b, uint64(id))
 }
 
 func readID(b []byte) job.ID {
-	return job.ID(binary.BigEndian.Uint64(b)) //nolint:gosec // ids are positive
+	return job.ID(binary.BigEndian.Uint64(b))
 }
 
 func historyKey(id job.ID, revision job.Revision) []byte {
-	return appendUint64(jobKey(id), uint64(revision)) //nolint:gosec // revisions count from 0
+	return appendUint64(jobKey(id), uint64(revision))
 }
 
 func watchKey(e job.Event) []byte {
 	key := appendID(appendUint64(nil, e.Index), e.Job)
-	return appendUint64(key, uint64(e.Revision)) //nolint:gosec // revisions count from 0
+	return appendUint64(key, uint64(e.Revision))
 }
 
 func requestKey(creator, requestID string) []byte {
@@ -102,7 +102,7 @@ func requestKey(creator, requestID string) []byte {
 func closedKey(r *job.Record) []byte { return appendID(appendInt64(nil, int64(r.ClosedAt)), r.ID) }
 
 func backendKey(id job.BackendID) []byte {
-	return appendUint64(nil, uint64(id)) //nolint:gosec // ids are positive
+	return appendUint64(nil, uint64(id))
 }
 
 // posting is one value of one job, the key's part before its position.

@@ -238,7 +238,7 @@ func counter(v []byte) (int64, error) {
 	case 0:
 		return 0, nil
 	case 8:
-		return int64(binary.BigEndian.Uint64(v)), nil //nolint:gosec // counts from 0
+		return int64(binary.BigEndian.Uint64(v)), nil
 	}
 	return 0, fmt.Errorf("a counter in the state file is %d bytes long, not 8", len(v))
 }

@@ -51,8 +51,8 @@ func (h Header) encode() []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(h.Level)) //nolint:gosec // levels count from 0
 	b = appendUint64(appendUint64(b, h.Applied.Index), h.Applied.Term)
 	b = binary.BigEndian.AppendUint32(b, uint32(h.ClusterID)) //nolint:gosec // ids are positive
-	b = appendUint64(b, uint64(h.Incarnation))                //nolint:gosec // counts from 0
-	b = appendUint64(b, uint64(h.Size))                       //nolint:gosec // a file's size
+	b = appendUint64(b, uint64(h.Incarnation))
+	b = appendUint64(b, uint64(h.Size))
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
@@ -70,8 +70,8 @@ func decodeHeader(b []byte) (Header, error) {
 			Index: binary.BigEndian.Uint64(b[12:]), Term: binary.BigEndian.Uint64(b[20:]),
 		},
 		ClusterID:   int32(binary.BigEndian.Uint32(b[28:])), //nolint:gosec // compared as it is
-		Incarnation: int64(binary.BigEndian.Uint64(b[32:])), //nolint:gosec // compared as it is
-		Size:        int64(binary.BigEndian.Uint64(b[40:])), //nolint:gosec // checked below
+		Incarnation: int64(binary.BigEndian.Uint64(b[32:])),
+		Size:        int64(binary.BigEndian.Uint64(b[40:])),
 	}
 	if got := b[len(snapshotMagic)]; got != snapshotFormat {
 		return Header{}, &command.UnsupportedError{

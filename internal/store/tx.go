@@ -203,7 +203,7 @@ func (t *Tx) putEvent(e job.Event) {
 	t.delete(bucketWatch, watchKey(dropped))
 	n, err := counter(t.bucket(bucketDropped).Get(jobKey(e.Job)))
 	t.Fail(err)
-	t.put(bucketDropped, jobKey(e.Job), appendUint64(nil, uint64(n)+1)) //nolint:gosec // counts from 0
+	t.put(bucketDropped, jobKey(e.Job), appendUint64(nil, uint64(n)+1))
 }
 
 func (t *Tx) removeJob(r *job.Record) {
@@ -234,7 +234,7 @@ func (t *Tx) putSettings(pos job.Position, changes []job.SettingChange) {
 	for n, c := range changes {
 		encode := func() ([]byte, error) { return command.EncodeSettingChange(c) }
 		t.putEncoded(bucketSettings, []byte(c.Name), c.Name, encode)
-		key := appendUint64(appendUint64(nil, pos.Index), uint64(n)) //nolint:gosec // counts from 0
+		key := appendUint64(appendUint64(nil, pos.Index), uint64(n))
 		t.putEncoded(bucketSettingsHistory, key, c.Name, encode)
 	}
 	kept, err := counter(t.bucket(bucketMeta).Get(metaSettingCount))
@@ -244,7 +244,7 @@ func (t *Tx) putSettings(pos job.Position, changes []job.SettingChange) {
 		t.delete(bucketSettingsHistory, key)
 		kept--
 	}
-	t.put(bucketMeta, metaSettingCount, appendUint64(nil, uint64(kept))) //nolint:gosec // counts from 0
+	t.put(bucketMeta, metaSettingCount, appendUint64(nil, uint64(kept)))
 }
 
 // firstKeys copies a bucket's first n keys, for deleting them.
