@@ -104,6 +104,15 @@ func (w *world) checkKept(c job.Command, was, is *job.Record) {
 	if a.Proof.Proves() && (a.Proof != b.Proof || a.ProofAt != b.ProofAt) {
 		w.t.Fatalf("%s: the standing proof of job %d was overwritten", c.Name(), is.ID)
 	}
+	if (is.ResolvedAt != 0) == is.HoldsFence() || (is.ClosedAt != 0) == is.Open() {
+		w.t.Fatalf("%s: job %d is resolved at %d, closed at %d: %+v", c.Name(), is.ID, is.ResolvedAt, is.ClosedAt, *is)
+	}
+	if was.ResolvedAt != 0 && is.ResolvedAt != was.ResolvedAt || was.ClosedAt != 0 && is.ClosedAt != was.ClosedAt {
+		w.t.Fatalf("%s: job %d was resolved or closed once more", c.Name(), is.ID)
+	}
+	if is.UpdatedAt != w.now || is.CreatedAt != was.CreatedAt {
+		w.t.Fatalf("%s: job %d was created at %d and updated at %d", c.Name(), is.ID, is.CreatedAt, is.UpdatedAt)
+	}
 	if was.ForceRelease != nil && *is.ForceRelease != *was.ForceRelease {
 		w.t.Fatalf("%s: the force release of job %d changed", c.Name(), is.ID)
 	}
