@@ -321,6 +321,14 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 
+func TestShellQuoted(t *testing.T) {
+	for in, want := range map[string]string{"/a/b-c_d.lance": "/a/b-c_d.lance", "/a b": "'/a b'", "/it's": `'/it'\''s'`, "/$x": "'/$x'"} {
+		if got := shellQuoted(in); got != want {
+			t.Errorf("%q becomes %s, want %s", in, got, want)
+		}
+	}
+}
+
 func TestHostPort(t *testing.T) {
 	for want, in := range map[string]string{"h:1": "h", "[::1]:1": "::1"} {
 		if got := hostPort(in, 1); got != want {

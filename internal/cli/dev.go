@@ -125,7 +125,9 @@ func exampleDataset() string {
 
 // shellQuoted writes a path so that a shell reads it as one word.
 func shellQuoted(path string) string {
-	if strings.ContainsFunc(path, func(r rune) bool { return !strings.ContainsRune("/._-", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+	if strings.ContainsFunc(path, func(r rune) bool {
+		return !strings.ContainsRune("/._-", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}) {
 		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 	}
 	return path

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -72,17 +73,28 @@ func (a *cli) report(err error) int {
 		}
 		return status.status
 	case errors.As(err, &failed):
-		next := failed.Next
-		if next == "" && failed.Holder != 0 {
-			next = fmt.Sprintf("look at the job that holds it: lancemaster job show %d", failed.Holder)
-		}
-		a.say(failed.Code+": "+failed.Message, next)
+		a.say(failed.Code+": "+failed.Message, nextStep(failed))
 		return exitFailed
 	}
 	for _, e := range parts(err) {
 		a.say(e.Error(), "")
 	}
 	return exitFailed
+}
+
+// nextStep is the error's own, with the command that shows the job it is about.
+func nextStep(e *client.Error) string {
+	id := e.Holder
+	if e.Present != nil {
+		id = e.Present.ID
+	}
+	switch {
+	case id == 0 || strings.Contains(e.Next, "lancemaster "):
+		return e.Next
+	case e.Next == "":
+		return fmt.Sprintf("look at the job: lancemaster job show %d", id)
+	}
+	return fmt.Sprintf("%s (lancemaster job show %d)", e.Next, id)
 }
 
 // parts are the errors that were joined into one, such as every fault of a

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/lancemaster/lancemaster/internal/client"
 )
+
+var trailing = regexp.MustCompile(`(?m) +$`)
 
 // print writes a value in the form asked for; table writes it for people.
 func (a *cli) print(value any, table func(*bytes.Buffer)) error {
@@ -37,6 +40,9 @@ func (a *cli) print(value any, table func(*bytes.Buffer)) error {
 		}
 	default:
 		table(&out)
+		trimmed := trailing.ReplaceAll(out.Bytes(), nil) // the padding of last cells
+		out.Reset()
+		out.Write(trimmed)
 	}
 	if _, err := a.Out.Write(out.Bytes()); err != nil {
 		return fmt.Errorf("cannot write the output: %w", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -15,16 +16,17 @@ import (
 type fakeNode struct {
 	done    chan error
 	stopFor time.Duration
-	stopped bool
-	bounded bool
+	stopped atomic.Bool
+	bounded atomic.Bool
 }
 
 func (n *fakeNode) Done() <-chan error { return n.done }
 
 func (n *fakeNode) Stop(ctx context.Context) error {
-	_, n.bounded = ctx.Deadline()
+	_, bounded := ctx.Deadline()
+	n.bounded.Store(bounded)
 	time.Sleep(n.stopFor) //sleep: in a synctest bubble, the clock is virtual
-	n.stopped = true
+	n.stopped.Store(true)
 	return nil
 }
 
@@ -89,8 +91,8 @@ func TestTend(t *testing.T) {
 				if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 					t.Errorf("the error is %v, want %q", err, tt.want)
 				}
-				if n.stopped != tt.stopped || n.stopped && !n.bounded {
-					t.Errorf("stopped: %v, with a bound: %v", n.stopped, n.bounded)
+				if n.stopped.Load() != tt.stopped || tt.stopped && !n.bounded.Load() {
+					t.Errorf("stopped: %v, with a bound: %v", n.stopped.Load(), n.bounded.Load())
 				}
 				time.Sleep(2 * time.Hour) //sleep: in a synctest bubble; what was left behind ends
 			})
