@@ -79,8 +79,7 @@ func (d *Doris) Refresh(ctx context.Context, spec Spec, attempt Attempt) (string
 			break
 		}
 		to.address = address
-		share := timeLeft(ctx) / time.Duration(len(spec.Frontends)-i)
-		err := d.ask(ctx, share, to, statement)
+		err := d.ask(ctx, len(spec.Frontends)-i, to, statement)
 		if err == nil {
 			return evidence(address, failed), nil
 		}
@@ -130,12 +129,13 @@ func (d *Doris) login(ctx context.Context, spec Spec) (login, error) {
 	return to, nil
 }
 
-// ask sends the statement to one frontend, within its share of the time.
-func (d *Doris) ask(ctx context.Context, share time.Duration, to login, statement string) error {
+// ask sends the statement to one frontend, the first of as many as still have to
+// share the time.
+func (d *Doris) ask(ctx context.Context, sharers int, to login, statement string) error {
 	if until := d.restsUntil(to.address); !until.IsZero() {
 		return fmt.Errorf("not asked before %s: it sent a packet that broke the driver", until.UTC().Format(time.RFC3339))
 	}
-	ctx, cancel := context.WithTimeout(ctx, share)
+	ctx, cancel := shareOf(ctx, sharers)
 	defer cancel()
 	conn, err := d.connect(ctx, to)
 	if err != nil {
@@ -146,6 +146,15 @@ func (d *Doris) ask(ctx context.Context, share time.Duration, to login, statemen
 	}
 	defer conn.Close()
 	return conn.Exec(ctx, statement)
+}
+
+// shareOf returns an equal share of the time that is left. The last one has what
+// the others left over, which the context bounds already.
+func shareOf(ctx context.Context, sharers int) (context.Context, context.CancelFunc) {
+	if sharers <= 1 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, timeLeft(ctx)/time.Duration(sharers))
 }
 
 // rest leaves a frontend alone for a while. A driver that panics while it logs in

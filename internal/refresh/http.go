@@ -118,17 +118,15 @@ func (h HTTP) transport(ctx context.Context, spec Spec, target *url.URL) (*http.
 			return nil, err
 		}
 	}
-	left := timeLeft(ctx)
 	return &http.Transport{
 		Proxy: nil,
-		// The transport gives a dial a context that may outlive the request; the
-		// attempt's own does not.
+		// The transport gives a dial a context that may outlive the request. The
+		// attempt's own does not, and with it ends whatever uses the connection: a
+		// handshake, a header, a body.
 		DialContext: func(_ context.Context, network, address string) (net.Conn, error) {
 			return dial(ctx, network, address)
 		},
 		TLSClientConfig:        config,
-		TLSHandshakeTimeout:    left,
-		ResponseHeaderTimeout:  left,
 		DisableKeepAlives:      true,
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: maxAnswer,

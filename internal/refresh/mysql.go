@@ -17,8 +17,15 @@ const maxConversation = 1 << 20
 
 var (
 	errBrokeDriver = errors.New("it sent a malformed packet that broke the driver")
-	errTooMuch     = fmt.Errorf("it sent more than %d bytes", maxConversation)
+	errTooMuch     = &localError{fmt.Sprintf("it sent more than %d bytes", maxConversation)}
+	errWantsClear  = &localError{"its login wants the password itself, which is sent over TLS only; set tls for this refresher"}
 )
+
+// driverErrors are the errors of the driver that quote nothing.
+var driverErrors = []error{
+	driver.ErrBadConn, mysql.ErrInvalidConn, mysql.ErrMalformPkt, mysql.ErrNoTLS, mysql.ErrNativePassword,
+	mysql.ErrOldPassword, mysql.ErrUnknownPlugin, mysql.ErrOldProtocol, mysql.ErrPktSync, mysql.ErrPktSyncMul,
+}
 
 // refusedError is a frontend's own error: a login refused, no master, no such
 // table.
@@ -43,8 +50,8 @@ func connectMySQL(ctx context.Context, to login) (s session, err error) {
 	config.User, config.Passwd = to.user, to.password
 	config.Net, config.Addr = "tcp", to.address
 	config.TLS = to.tls
-	config.Timeout = timeLeft(ctx)
-	config.ReadTimeout, config.WriteTimeout = config.Timeout, config.Timeout
+	// No timeouts of the driver's own: the connection is closed when the context ends,
+	// which ends its reads and writes, whatever state it is in.
 	config.Logger = causes
 	config.ConnectionAttributes = "program_name:lancemaster"
 	config.AllowFallbackToPlaintext = false
@@ -150,10 +157,19 @@ func (c *causes) explain(ctx context.Context, err error) error {
 	if errors.As(err, &answer) {
 		return &refusedError{code: fmt.Sprintf("error %d", answer.Number), message: answer.Message}
 	}
+	if errors.Is(err, mysql.ErrCleartextPassword) {
+		return errWantsClear
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.first != nil && (errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, driver.ErrBadConn)) {
+	broke := errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, driver.ErrBadConn)
+	if broke && c.first != nil {
 		return fmt.Errorf("the connection broke: %w", c.first)
+	}
+	for _, plain := range driverErrors {
+		if errors.Is(err, plain) {
+			return &localError{err.Error()}
+		}
 	}
 	return err
 }

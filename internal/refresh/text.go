@@ -72,13 +72,19 @@ func (s scrubber) ours(text string, limit int) string {
 	return oneLine(text, limit)
 }
 
+// localError is an error whose text quotes nothing of what the other side sent.
+type localError struct{ text string }
+
+func (e *localError) Error() string { return e.text }
+
 // failure is the text of a failed dial, handshake or exchange. Only an error that
 // is known to quote nothing of what the other side sent counts as ours.
 func (s scrubber) failure(err error, limit int) string {
 	var network *net.OpError
 	var certificate *tls.CertificateVerificationError
-	if errors.As(err, &network) || errors.As(err, &certificate) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, errTooMuch) {
+	var local *localError
+	if errors.As(err, &network) || errors.As(err, &certificate) || errors.As(err, &local) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return s.ours(err.Error(), limit)
 	}
 	return s.theirs(err.Error(), limit)
