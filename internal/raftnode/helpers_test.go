@@ -136,7 +136,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited %s in vain: %s", patience, what)
 		}
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(2 * time.Millisecond) //sleep: the interval of a poll that patience bounds
 	}
 }
 
@@ -212,7 +212,7 @@ type cluster struct {
 	transports []*raft.InmemTransport
 }
 
-func startCluster(t *testing.T, wrap func(i int, below raft.Transport) raft.Transport) *cluster {
+func startCluster(t *testing.T, wrap func(below *raft.InmemTransport) raft.Transport) *cluster {
 	t.Helper()
 	c := &cluster{}
 	var members []Server
@@ -222,7 +222,7 @@ func startCluster(t *testing.T, wrap func(i int, below raft.Transport) raft.Tran
 		config, _ := testConfig(t, fmt.Sprintf("m%d", i+1), t.TempDir(), fsm)
 		config.NewTransport = func() (raft.Transport, error) {
 			if wrap != nil {
-				return wrap(i, below), nil
+				return wrap(below), nil
 			}
 			return below, nil
 		}

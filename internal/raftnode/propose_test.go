@@ -87,8 +87,8 @@ func (d deaf) AppendEntries(id raft.ServerID, to raft.ServerAddress, request *ra
 // A leader that is cut off while a command is under way does not know what became of it.
 func TestLeadershipLostMidwayIsAmbiguous(t *testing.T) {
 	var off atomic.Bool
-	c := startCluster(t, func(_ int, below raft.Transport) raft.Transport {
-		return deaf{below.(*raft.InmemTransport), &off}
+	c := startCluster(t, func(below *raft.InmemTransport) raft.Transport {
+		return deaf{below, &off}
 	})
 	lead := c.leader(t)
 	before := c.nodes[lead].Stats().LastLogIndex

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
+	bbolterrors "go.etcd.io/bbolt/errors"
 )
 
 const (
@@ -46,7 +47,7 @@ func openStorage(c Config, logger hclog.Logger) (*storage, error) {
 			FreelistType:   bbolt.FreelistMapType,
 		},
 	})
-	if errors.Is(err, bbolt.ErrTimeout) {
+	if errors.Is(err, bbolterrors.ErrTimeout) {
 		return nil, fmt.Errorf("raft log %s is in use by another process; stop that one, or use another data directory", logPath)
 	}
 	if err != nil {

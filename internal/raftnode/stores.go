@@ -27,11 +27,11 @@ type guard struct {
 }
 
 // write does one write under the watch.
-func (g *guard) write(name string, extra time.Duration, do func() error) error {
+func (g *guard) write(name string, do func() error) error {
 	if err := g.watch.Err(); err != nil {
 		return g.halt(err)
 	}
-	end := g.watch.beginWith(name, extra)
+	end := g.watch.Begin(name)
 	err := do()
 	end()
 	if err == nil {
@@ -99,11 +99,11 @@ func (l *guardedLog) StoreLog(entry *raft.Log) error {
 }
 
 func (l *guardedLog) StoreLogs(entries []*raft.Log) error {
-	return l.guard.write("appending to the log", 0, func() error { return l.inner.StoreLogs(entries) })
+	return l.guard.write("appending to the log", func() error { return l.inner.StoreLogs(entries) })
 }
 
 func (l *guardedLog) DeleteRange(first, last uint64) error {
-	return l.guard.write("removing from the log", 0, func() error { return l.inner.DeleteRange(first, last) })
+	return l.guard.write("removing from the log", func() error { return l.inner.DeleteRange(first, last) })
 }
 
 // guardedStable is the store of term and vote under a guard. Errors are passed as they are: Raft
@@ -114,7 +114,7 @@ type guardedStable struct {
 }
 
 func (s *guardedStable) Set(key, value []byte) error {
-	return s.guard.write("storing "+string(key), 0, func() error { return s.inner.Set(key, value) })
+	return s.guard.write("storing "+string(key), func() error { return s.inner.Set(key, value) })
 }
 
 func (s *guardedStable) Get(key []byte) (value []byte, err error) {
@@ -126,7 +126,7 @@ func (s *guardedStable) Get(key []byte) (value []byte, err error) {
 }
 
 func (s *guardedStable) SetUint64(key []byte, value uint64) error {
-	return s.guard.write("storing "+string(key), 0, func() error { return s.inner.SetUint64(key, value) })
+	return s.guard.write("storing "+string(key), func() error { return s.inner.SetUint64(key, value) })
 }
 
 func (s *guardedStable) GetUint64(key []byte) (value uint64, err error) {

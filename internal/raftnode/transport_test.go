@@ -87,8 +87,8 @@ func (p probe) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.Ap
 
 func TestShortcutsAreNeverUsed(t *testing.T) {
 	var handlers, pipelines atomic.Int64
-	c := startCluster(t, func(_ int, below raft.Transport) raft.Transport {
-		return probe{below.(*raft.InmemTransport), &handlers, &pipelines}
+	c := startCluster(t, func(below *raft.InmemTransport) raft.Transport {
+		return probe{below, &handlers, &pipelines}
 	})
 	n := c.nodes[c.leader(t)]
 	for i := range 10 {
@@ -120,17 +120,17 @@ func TestThreeMembersOverTCP(t *testing.T) {
 	var nodes []*Node
 	var fsms []*recorder
 	var members []Server
-	real := map[string]string{}
+	configured := map[string]string{}
 	for i := range 3 {
 		id, fsm := fmt.Sprint("m", i+1), &recorder{}
 		config, _ := testConfig(t, id, t.TempDir(), fsm)
-		config.MemberAddress = func(id string) (string, bool) { a, ok := real[id]; return a, ok }
+		config.MemberAddress = func(id string) (string, bool) { a, ok := configured[id]; return a, ok }
 		n := must(New(config))(t)
 		t.Cleanup(func() { stop(t, n) })
 		_, port, err := net.SplitHostPort(n.Addr())
 		ok(t, err)
 		n.stream.advertise = advertised("localhost:" + port)
-		real[id] = n.Addr()
+		configured[id] = n.Addr()
 		nodes, fsms = append(nodes, n), append(fsms, fsm)
 		// The list holds what was true at formation and is not any more.
 		members = append(members, Server{ID: id, Address: fmt.Sprintf("gone-%d.invalid:1", i), Voter: true})
