@@ -60,9 +60,8 @@ func TestBarrierBeginsAfterItsCallers(t *testing.T) {
 // What was acknowledged before the call has been applied when the barrier returns.
 func TestReadBarrierSeesWhatWasAcknowledged(t *testing.T) {
 	c := startCluster(t, nil)
-	lead := c.leader(t)
-	propose(t, c.nodes[lead], "x")
-	ok(t, c.nodes[lead].TransferLeadership(within(t)))
+	c.propose(t, "x")
+	c.transfer(t)
 	next := c.leader(t) // leader waits for a barrier
 	if got := c.fsms[next].applied(); len(got) != 1 || got[0] != "x" {
 		t.Errorf("a new leader has applied %q", got)

@@ -220,6 +220,7 @@ func startCluster(t *testing.T, wrap func(below *raft.InmemTransport) raft.Trans
 		address, below := raft.NewInmemTransportWithTimeout("", time.Second)
 		fsm := &recorder{}
 		config, _ := testConfig(t, fmt.Sprintf("m%d", i+1), t.TempDir(), fsm)
+		steady(&config)
 		config.NewTransport = func() (raft.Transport, error) {
 			if wrap != nil {
 				return wrap(below), nil
@@ -239,6 +240,35 @@ func startCluster(t *testing.T, wrap func(below *raft.InmemTransport) raft.Trans
 		ok(t, n.Start())
 	}
 	return c
+}
+
+// steady makes a member's timeouts long enough that a busy machine does not unseat the leader.
+func steady(config *Config) {
+	config.HeartbeatTimeout, config.ElectionTimeout = 500*time.Millisecond, time.Second
+	config.LeaderLease = 500 * time.Millisecond
+}
+
+// propose has a command appended by whoever leads, and returns that member.
+func (c *cluster) propose(t *testing.T, command string) (lead int) {
+	t.Helper()
+	for {
+		lead = c.leader(t)
+		_, _, err := c.nodes[lead].Propose(within(t), []byte(command))
+		if err == nil {
+			return lead
+		}
+		if !errors.Is(err, ErrNotAppended) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// transfer makes another member lead.
+func (c *cluster) transfer(t *testing.T) {
+	t.Helper()
+	eventually(t, "the leadership is not transferred", func() bool {
+		return c.nodes[c.leader(t)].TransferLeadership(within(t)) == nil
+	})
 }
 
 func (c *cluster) connect(i int) {

@@ -55,18 +55,22 @@ func TestCommandSizeIsBounded(t *testing.T) {
 
 func TestFollowerAppendsNothing(t *testing.T) {
 	c := startCluster(t, nil)
-	lead := c.leader(t)
-	follower := c.nodes[(lead+1)%3]
-	_, _, err := follower.Propose(within(t), []byte("x"))
-	if !errors.Is(err, ErrNotAppended) || !errors.Is(err, ErrNotLeader) {
-		t.Errorf("propose on a follower: %v", err)
-	}
-	if err := follower.ReadBarrier(within(t)); !errors.Is(err, ErrNotLeader) {
-		t.Errorf("barrier on a follower: %v", err)
-	}
-	if err := follower.TransferLeadership(within(t)); !errors.Is(err, ErrNotLeader) {
-		t.Errorf("transfer on a follower: %v", err)
-	}
+	eventually(t, "no member follows for long enough", func() bool {
+		follower := c.nodes[(c.leader(t)+1)%3]
+		_, _, proposed := follower.Propose(within(t), []byte("x"))
+		read := follower.ReadBarrier(within(t))
+		transferred := follower.TransferLeadership(within(t))
+		if proposed == nil || read == nil || transferred == nil {
+			return false // it has come to lead
+		}
+		if !errors.Is(proposed, ErrNotAppended) || !errors.Is(proposed, ErrNotLeader) {
+			t.Errorf("propose on a follower: %v", proposed)
+		}
+		if !errors.Is(read, ErrNotLeader) || !errors.Is(transferred, ErrNotLeader) {
+			t.Errorf("barrier and transfer on a follower: %v, %v", read, transferred)
+		}
+		return true
+	})
 }
 
 // deaf is a transport whose member can be made not to replicate, and to go on with heartbeats.
@@ -104,8 +108,7 @@ func TestLeadershipLostMidwayIsAmbiguous(t *testing.T) {
 		t.Errorf("a command of a leader that was cut off: %v", err)
 	}
 	off.Store(false)
-	next := c.leader(t, lead)
-	propose(t, c.nodes[next], "known")
+	propose(t, c.nodes[c.leader(t, lead)], "known")
 	c.connect(lead)
 	eventually(t, "the former leader does not catch up", func() bool {
 		return slices.Equal(c.fsms[lead].applied(), []string{"known"})
@@ -114,13 +117,18 @@ func TestLeadershipLostMidwayIsAmbiguous(t *testing.T) {
 
 func TestTransferLeadership(t *testing.T) {
 	c := startCluster(t, nil)
-	lead := c.leader(t)
-	before, _ := c.nodes[lead].Term()
-	ok(t, c.nodes[lead].TransferLeadership(within(t)))
-	if term, leads := c.nodes[lead].Term(); leads && term == before {
-		t.Error("the leader leads on")
-	}
-	propose(t, c.nodes[c.leader(t)], "x")
+	eventually(t, "the leadership is not transferred", func() bool {
+		lead := c.nodes[c.leader(t)]
+		before, leads := lead.Term()
+		if !leads || lead.TransferLeadership(within(t)) != nil {
+			return false
+		}
+		if term, leads := lead.Term(); leads && term == before {
+			t.Error("the leader leads on")
+		}
+		return true
+	})
+	c.propose(t, "x")
 }
 
 func TestTransferAloneFails(t *testing.T) {

@@ -90,9 +90,8 @@ func TestShortcutsAreNeverUsed(t *testing.T) {
 	c := startCluster(t, func(below *raft.InmemTransport) raft.Transport {
 		return probe{below, &handlers, &pipelines}
 	})
-	n := c.nodes[c.leader(t)]
 	for i := range 10 {
-		propose(t, n, fmt.Sprint(i))
+		c.propose(t, fmt.Sprint(i))
 	}
 	if handlers.Load() != 0 || pipelines.Load() != 0 {
 		t.Errorf("%d heartbeat handlers installed, %d pipelines opened", handlers.Load(), pipelines.Load())
@@ -124,6 +123,7 @@ func TestThreeMembersOverTCP(t *testing.T) {
 	for i := range 3 {
 		id, fsm := fmt.Sprint("m", i+1), &recorder{}
 		config, _ := testConfig(t, id, t.TempDir(), fsm)
+		steady(&config)
 		config.MemberAddress = func(id string) (string, bool) { a, ok := configured[id]; return a, ok }
 		n := must(New(config))(t)
 		t.Cleanup(func() { stop(t, n) })
@@ -140,13 +140,13 @@ func TestThreeMembersOverTCP(t *testing.T) {
 		ok(t, n.Start())
 	}
 	c := &cluster{nodes: nodes, fsms: fsms}
-	lead := c.leader(t)
-	propose(t, nodes[lead], "x")
+	c.propose(t, "x")
 	for i, fsm := range fsms {
 		eventually(t, "a member does not follow", func() bool { return slices.Equal(fsm.applied(), []string{"x"}) })
 		eventually(t, "the leader is not known", func() bool {
+			lead := nodes[c.leader(t)]
 			id, address := nodes[i].Leader()
-			return id == nodes[lead].config.ID && address == nodes[lead].Addr()
+			return id == lead.config.ID && address == lead.Addr()
 		})
 	}
 }
