@@ -33,4 +33,15 @@
 // slot on its backend from MarkRunning until a termination proof or an operator
 // releases it (Dispatch.SlotHeld). Fence and quota are derived from the same
 // predicate and so cannot come apart. A job that holds either is open.
+//
+// Live keeps in memory what is open, with the indexes that the rules ask for; it
+// follows each Change and can be rebuilt at any time from what is stored.
+//
+// # Between builds
+//
+// Masters of two builds apply the same journal during an upgrade, so a transition
+// decides by bytes, ASCII letters and stored values only. What depends on tables
+// that a build brings along (the lower case of an index name, the form of a
+// locator, the JSON of properties) is worked out before a command is proposed, and
+// travels in it.
 package job
