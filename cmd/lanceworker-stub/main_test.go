@@ -34,7 +34,7 @@ func TestServesUntilToldToStop(t *testing.T) {
 		t.Fatalf("it says %q", line[:n])
 	}
 	for _, address := range said[1:] {
-		c, err := net.DialTimeout("tcp", string(address), 5*time.Second)
+		c, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", string(address))
 		if err != nil {
 			t.Errorf("%s: %v", address, err)
 			continue

@@ -80,7 +80,7 @@ type call struct {
 
 // serve does what is the same for every method: a nil request, the caller's name, the barrier, the
 // typed error, the metrics.
-func serve[T any, R request[T], A any](a *Admin, ctx context.Context, m method, req R, do func(call) (A, error)) (answer A, err error) {
+func serve[T any, R request[T], A any](ctx context.Context, a *Admin, m method, req R, do func(call) (A, error)) (answer A, err error) {
 	began := a.cfg.Clock.Now()
 	code := "OK"
 	defer func() {
@@ -203,11 +203,11 @@ func (a *Admin) typed(code job.Code, message, next string) *admin.TAdminError {
 
 // Status describes this node, leader or not.
 func (a *Admin) Status(ctx context.Context, req *admin.TListRequest) (*admin.TStatusResponse, error) {
-	return serve(a, ctx, method{name: "status", access: local}, req, func(call) (*admin.TStatusResponse, error) {
+	return serve(ctx, a, method{name: "status", access: local}, req, func(call) (*admin.TStatusResponse, error) {
 		s := a.cfg.Node.Status()
 		return &admin.TStatusResponse{
-			NodeID: s.NodeID, Version: s.Version, RaftState: s.RaftState, RaftTerm: int64(s.RaftTerm), //nolint:gosec // terms are small
-			AppliedIndex: int64(s.AppliedIndex), ClusterID: s.ClusterID, Incarnation: s.Incarnation, FeatureLevel: s.Level, //nolint:gosec // indexes are small
+			NodeID: s.NodeID, Version: s.Version, RaftState: s.RaftState, RaftTerm: int64(s.RaftTerm),
+			AppliedIndex: int64(s.AppliedIndex), ClusterID: s.ClusterID, Incarnation: s.Incarnation, FeatureLevel: s.Level,
 			Ready: s.Ready, NotReadyReason: optional(s.NotReadyReason), LeaderID: optional(s.LeaderID),
 			LeaderAdminAddress: optional(s.LeaderAdminAddress), Quarantined: s.Quarantined, ReportAddress: s.ReportAddress,
 			AdminAddress: s.AdminAddress, HTTPAddress: s.HTTPAddress, StartedAtMs: int64(s.StartedAt),
@@ -217,7 +217,7 @@ func (a *Admin) Status(ctx context.Context, req *admin.TListRequest) (*admin.TSt
 
 // InspectDataset reads a dataset's newest version.
 func (a *Admin) InspectDataset(ctx context.Context, req *admin.TInspectDatasetRequest) (*admin.TInspectDatasetResponse, error) {
-	return serve(a, ctx, method{name: "inspectDataset", access: reads}, req, func(c call) (*admin.TInspectDatasetResponse, error) {
+	return serve(ctx, a, method{name: "inspectDataset", access: reads}, req, func(c call) (*admin.TInspectDatasetResponse, error) {
 		var f fields
 		in := InspectRequest{
 			DatasetURI: f.text("dataset_uri", req.DatasetURI), Column: f.optionalText("column", req.Column),

@@ -14,7 +14,7 @@ import (
 // Submit admits a job, or says why not, or says what it would do.
 func (a *Admin) Submit(ctx context.Context, req *admin.TSubmitRequest) (*admin.TSubmitResponse, error) {
 	m := method{name: "submit", access: writes, lost: repeatSubmit}
-	return serve(a, ctx, m, req, func(c call) (*admin.TSubmitResponse, error) {
+	return serve(ctx, a, m, req, func(c call) (*admin.TSubmitResponse, error) {
 		s, refusal := submissionOf(req)
 		if refusal != nil {
 			return nil, refusal
@@ -49,7 +49,7 @@ func submissionOf(req *admin.TSubmitRequest) (job.Submission, *job.Refusal) {
 	case *m < 1 || *m > 3:
 		f.refuse("mutation", fmt.Sprintf("is %d; it must be CREATE (1), REPLACE (2) or DROP (3)", int64(*m)))
 	default:
-		s.Mutation = job.Mutation(*m) //nolint:gosec // 1..3
+		s.Mutation = job.Mutation(*m)
 	}
 	if req.ExecuteDeadlineMs != nil {
 		s.ExecuteDeadline = f.positive("execute_deadline_ms", req.ExecuteDeadlineMs)
@@ -71,7 +71,7 @@ func submissionOf(req *admin.TSubmitRequest) (job.Submission, *job.Refusal) {
 
 // GetJob returns a job.
 func (a *Admin) GetJob(ctx context.Context, req *admin.TGetJobRequest) (*admin.TJob, error) {
-	return serve(a, ctx, method{name: "getJob", access: reads}, req, func(call) (*admin.TJob, error) {
+	return serve(ctx, a, method{name: "getJob", access: reads}, req, func(call) (*admin.TJob, error) {
 		rec, err := a.job(req.JobID)
 		if err != nil {
 			return nil, err
@@ -105,7 +105,7 @@ const maxPage = 4 << 20
 
 // ListJobs returns one page of the jobs that match, newest first.
 func (a *Admin) ListJobs(ctx context.Context, req *admin.TListJobsRequest) (*admin.TListJobsResponse, error) {
-	return serve(a, ctx, method{name: "listJobs", access: reads}, req, func(call) (*admin.TListJobsResponse, error) {
+	return serve(ctx, a, method{name: "listJobs", access: reads}, req, func(call) (*admin.TListJobsResponse, error) {
 		q, refusal := queryOf(req)
 		if refusal != nil {
 			return nil, refusal
@@ -198,7 +198,7 @@ func queryOf(req *admin.TListJobsRequest) (job.Query, *job.Refusal) {
 
 // JobHistory returns a job's events.
 func (a *Admin) JobHistory(ctx context.Context, req *admin.TJobHistoryRequest) (*admin.TJobHistoryResponse, error) {
-	return serve(a, ctx, method{name: "jobHistory", access: reads}, req, func(call) (*admin.TJobHistoryResponse, error) {
+	return serve(ctx, a, method{name: "jobHistory", access: reads}, req, func(call) (*admin.TJobHistoryResponse, error) {
 		rec, err := a.job(req.JobID)
 		if err != nil {
 			return nil, err
@@ -224,7 +224,7 @@ const (
 // WaitJob answers when a job's revision is above one, or the wait is over, or this server begins to
 // stop; with the job as it then is.
 func (a *Admin) WaitJob(ctx context.Context, req *admin.TWaitJobRequest) (*admin.TJob, error) {
-	return serve(a, ctx, method{name: "waitJob", access: reads}, req, func(c call) (*admin.TJob, error) {
+	return serve(ctx, a, method{name: "waitJob", access: reads}, req, func(c call) (*admin.TJob, error) {
 		var f fields
 		wait := f.between("wait_ms", req.WaitMs, 1, maxWait, defaultWait)
 		after := job.Revision(-1)
@@ -293,7 +293,7 @@ func (a *Admin) ReleaseSlot(ctx context.Context, req *admin.TJobVerbRequest) (*a
 func (a *Admin) verb(ctx context.Context, name string, req *admin.TJobVerbRequest,
 	command func(job.Header, job.ID, job.Revision, string) job.Command,
 ) (*admin.TJob, error) {
-	return serve(a, ctx, method{name: name, access: writes, lost: lookAtJob}, req, func(c call) (*admin.TJob, error) {
+	return serve(ctx, a, method{name: name, access: writes, lost: lookAtJob}, req, func(c call) (*admin.TJob, error) {
 		var f fields
 		id := job.ID(f.positive("job_id", req.JobID))
 		note := f.optionalText("note", req.Note)

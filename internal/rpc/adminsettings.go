@@ -12,7 +12,7 @@ import (
 
 // ListSettings returns every setting, by name.
 func (a *Admin) ListSettings(ctx context.Context, req *admin.TListRequest) (*admin.TListSettingsResponse, error) {
-	return serve(a, ctx, method{name: "listSettings", access: reads}, req, func(call) (*admin.TListSettingsResponse, error) {
+	return serve(ctx, a, method{name: "listSettings", access: reads}, req, func(call) (*admin.TListSettingsResponse, error) {
 		return a.settings()
 	})
 }
@@ -20,7 +20,7 @@ func (a *Admin) ListSettings(ctx context.Context, req *admin.TListRequest) (*adm
 // SetSettings changes settings: all of them or none.
 func (a *Admin) SetSettings(ctx context.Context, req *admin.TSetSettingsRequest) (*admin.TListSettingsResponse, error) {
 	m := method{name: "setSettings", access: writes, lost: lookAtSettings}
-	return serve(a, ctx, m, req, func(c call) (*admin.TListSettingsResponse, error) {
+	return serve(ctx, a, m, req, func(c call) (*admin.TListSettingsResponse, error) {
 		values := make([]job.SettingValue, 0, len(req.Values))
 		for _, v := range req.Values {
 			canonical, refusal := job.CheckSetting(v.Name, v.Value)
@@ -36,7 +36,7 @@ func (a *Admin) SetSettings(ctx context.Context, req *admin.TSetSettingsRequest)
 // ResetSettings puts settings back to their defaults.
 func (a *Admin) ResetSettings(ctx context.Context, req *admin.TResetSettingsRequest) (*admin.TListSettingsResponse, error) {
 	m := method{name: "resetSettings", access: writes, lost: lookAtSettings}
-	return serve(a, ctx, m, req, func(c call) (*admin.TListSettingsResponse, error) {
+	return serve(ctx, a, m, req, func(c call) (*admin.TListSettingsResponse, error) {
 		values := make([]job.SettingValue, 0, len(req.Names))
 		defs := job.SettingDefs()
 		for _, name := range req.Names {
@@ -95,7 +95,7 @@ func (a *Admin) settings() (*admin.TListSettingsResponse, error) {
 
 // SettingsHistory returns who changed what, newest first.
 func (a *Admin) SettingsHistory(ctx context.Context, req *admin.TSettingsHistoryRequest) (*admin.TSettingsHistoryResponse, error) {
-	return serve(a, ctx, method{name: "settingsHistory", access: reads}, req, func(call) (*admin.TSettingsHistoryResponse, error) {
+	return serve(ctx, a, method{name: "settingsHistory", access: reads}, req, func(call) (*admin.TSettingsHistoryResponse, error) {
 		var f fields
 		name := f.optionalText("name", req.Name)
 		limit := f.between("limit", wide(req.Limit), 1, job.MaxPageLimit, job.DefaultPageLimit)
@@ -113,7 +113,7 @@ func (a *Admin) SettingsHistory(ctx context.Context, req *admin.TSettingsHistory
 		answer := &admin.TSettingsHistoryResponse{Changes: make([]*admin.TSettingChange, 0, len(changes))}
 		for _, c := range changes {
 			answer.Changes = append(answer.Changes, &admin.TSettingChange{
-				RaftIndex: int64(c.Index), AtMs: int64(c.At), Actor: c.Actor, Name: c.Name, //nolint:gosec // indexes are small
+				RaftIndex: int64(c.Index), AtMs: int64(c.At), Actor: c.Actor, Name: c.Name,
 				OldValue: c.Old, NewValue_: c.New, IsReset: c.Reset,
 			})
 		}

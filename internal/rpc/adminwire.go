@@ -111,7 +111,7 @@ func wireRelease(r *job.Release) *admin.TJobRelease {
 
 func wireEvent(e *job.Event) *admin.TJobEvent {
 	w := &admin.TJobEvent{
-		JobID: int64(e.Job), Revision: int64(e.Revision), RaftIndex: int64(e.Index), RaftTerm: int64(e.Term), //nolint:gosec // indexes are small
+		JobID: int64(e.Job), Revision: int64(e.Revision), RaftIndex: int64(e.Index), RaftTerm: int64(e.Term),
 		AtMs: int64(e.At), Actor: e.Actor, Kind: string(e.Kind), ToState: admin.TJobState(e.To),
 		ToRefresh: admin.TRefreshState(e.ToRefresh), Reason: e.Reason,
 	}

@@ -104,7 +104,7 @@ func (b *BackendClient) Heartbeat(ctx context.Context, at job.Address, req job.H
 	if err != nil {
 		return job.HeartbeatReply{}, fmt.Errorf("cannot connect: %w", err)
 	}
-	defer c.Close() //nolint:errcheck // nothing is left to lose
+	defer c.Close()
 	result, err := backend.NewHeartbeatServiceClient(c).Heartbeat(ctx, masterInfoOf(req))
 	if err != nil {
 		return job.HeartbeatReply{}, callError("heartbeat", err)

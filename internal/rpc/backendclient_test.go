@@ -53,7 +53,7 @@ func addressOf(t testing.TB, a net.Addr) job.Address {
 	if err != nil {
 		t.Fatal(err)
 	}
-	port, err := strconv.Atoi(text)
+	port, err := strconv.ParseInt(text, 10, 32)
 	if err != nil {
 		t.Fatal(err)
 	}

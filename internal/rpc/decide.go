@@ -149,7 +149,7 @@ func (s *Reports) settle(applied verdict, err error) (verdict, bool, error) {
 		return verdict{}, false, err
 	}
 	dropped := verdict{job: applied.job, detail: refusal.Message}
-	switch refusal.Code { //nolint:exhaustive // every other refusal is no verdict on the report
+	switch refusal.Code {
 	case job.CodeWrongState:
 		return verdict{}, true, nil
 	case job.CodeDuplicate:

@@ -35,13 +35,13 @@ func (e envelope) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "report(jo
 // LogValue keeps slog from reaching the fields.
 func (e envelope) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(e)) }
 
-func (e *envelope) setSecret(secret *string) {
+func setSecret(e *envelope, secret *string) {
 	if secret != nil {
 		e.hasSecret, e.secret = true, sha256.Sum256([]byte(*secret))
 	}
 }
 
-func (e *envelope) setProof(number int64) {
+func setProof(e *envelope, number int64) {
 	e.proof = job.ProofNone
 	if number < int64(job.ProofNone) || number > int64(job.ProofNeverLaunched) {
 		e.badProof = true
@@ -62,15 +62,15 @@ func resultEnvelope(r *report.TLanceIndexJobReport) envelope {
 			advanced: r.GetExternalMetadataAdvanced(),
 		},
 	}
-	e.setSecret(r.InvocationSecret)
+	setSecret(&e, r.InvocationSecret)
 	if r.TerminationProof != nil {
-		e.setProof(int64(*r.TerminationProof))
+		setProof(&e, int64(*r.TerminationProof))
 	}
 	switch code := int64(r.ResultCode); {
 	case code < int64(job.CodeStaleAdmission) || code > int64(job.CodeNativeInternal):
 		e.result.bad = "the result code is none of this contract's"
 	default:
-		e.result.code = job.ResultCode(uint8(code)) //nolint:gosec // 1..12
+		e.result.code = job.ResultCode(uint8(code))
 	}
 	if reason := r.CompletionReason; reason != nil && (*reason < 1 || *reason > 2) {
 		e.result.bad = "the completion reason is none of this contract's"
@@ -83,8 +83,8 @@ func terminationEnvelope(r *report.TLanceIndexJobTerminationReport) envelope {
 		Job: job.ID(r.JobID), Revision: job.Revision(r.DispatchRevision),
 		InvocationID: r.InvocationID, ProcessEpoch: r.BeProcessEpoch,
 	}}
-	e.setSecret(r.InvocationSecret)
-	e.setProof(int64(r.Proof))
+	setSecret(&e, r.InvocationSecret)
+	setProof(&e, int64(r.Proof))
 	return e
 }
 

@@ -86,6 +86,8 @@ var (
 )
 
 // ReportLanceIndexJobResult_ takes the outcome of an invocation.
+//
+//nolint:revive // the name is the generated interface's
 func (s *Reports) ReportLanceIndexJobResult_(ctx context.Context, r *report.TLanceIndexJobReport) (*shared.TStatus, error) {
 	return s.serve(ctx, kindResult, "reportLanceIndexJobResult", func(ctx context.Context) (verdict, *shared.TStatus, error) {
 		if r == nil {
@@ -203,8 +205,8 @@ func (s *Reports) lead(ctx context.Context) (Leader, error) {
 }
 
 // untilDraining returns a context for a wait inside a request: it ends after d, and when the server
-// begins to stop. Whoever waited calls end.
-func untilDraining(ctx context.Context, d time.Duration) (waiting context.Context, end func()) {
+// begins to stop. Whoever waited calls the function.
+func untilDraining(ctx context.Context, d time.Duration) (context.Context, func()) {
 	waiting, cancel := context.WithTimeout(ctx, d)
 	done := make(chan struct{})
 	go func() {

@@ -77,7 +77,7 @@ func TestServicesOverTheWire(t *testing.T) {
 	_, err = admin.NewAdminServiceClient(connect(t, admins.Addr())).GetJob(t.Context(), &admin.TGetJobRequest{JobID: ptr(int64(99))})
 	wantCode(t, err, admin.TAdminErrorCode_NOT_FOUND)
 	for service, at := range map[string]net.Addr{"report": reports.Addr(), "admin": admins.Addr()} {
-		c, err := net.Dial("tcp", at.String())
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", at.String())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -115,7 +115,7 @@ func (r reporter) once(ctx context.Context, call func(context.Context, *report.R
 	if err != nil {
 		return err
 	}
-	defer c.Close() //nolint:errcheck // nothing is left to lose
+	defer c.Close()
 	return call(ctx, report.NewReportServiceClient(c))
 }
 

@@ -171,5 +171,5 @@ func portOf(a net.Addr) int32 {
 	if err != nil {
 		return 0
 	}
-	return int32(port) //nolint:gosec // parsed as 16 bits
+	return int32(port)
 }

@@ -100,7 +100,7 @@ func ptr[T any](v T) *T { return &v }
 
 func masterInfo(at string) *backend.TMasterInfo {
 	host, text, _ := net.SplitHostPort(at)
-	port, _ := strconv.Atoi(text)
+	port, _ := strconv.ParseInt(text, 10, 32)
 	return &backend.TMasterInfo{
 		NetworkAddress: &shared.TNetworkAddress{Hostname: host, Port: int32(port)}, ClusterID: 9, Epoch: 1 << 40, Token: ptr("canary-token"),
 	}
@@ -188,6 +188,7 @@ func (m *reportSink) answer() (*shared.TStatus, error) {
 	return &shared.TStatus{StatusCode: shared.TStatusCode_INTERNAL_ERROR}, nil // any answer is one
 }
 
+//nolint:revive // the name is the generated interface's
 func (m *reportSink) ReportLanceIndexJobResult_(_ context.Context, r *report.TLanceIndexJobReport) (*shared.TStatus, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -410,7 +411,7 @@ func TestStartFailsWhole(t *testing.T) {
 	if err := s.Start(t.Context()); err == nil {
 		t.Fatal("two stubs share a port")
 	}
-	if _, err := net.DialTimeout("tcp", s.Addr().String(), time.Second); err == nil {
+	if _, err := thriftnet.Dial(t.Context(), s.Addr().String(), thriftnet.ClientConfig{Timeout: bound}); err == nil {
 		t.Error("half a stub is left")
 	}
 	stop(t, s)
@@ -436,7 +437,9 @@ func TestNoSecretIsLoggedOrPrinted(t *testing.T) {
 	})
 	wantBeat(t, s, masterInfo(m.serve(t)), shared.TStatusCode_OK)
 	wantStatus(t, s, dispatch(), shared.TStatusCode_OK)
-	<-done
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 	mu.Lock()
 	defer mu.Unlock()
 	if !strings.Contains(log.String(), "answered a dispatch") || !strings.Contains(printed, "inv-7") {

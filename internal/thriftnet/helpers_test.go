@@ -36,6 +36,7 @@ type handler struct {
 	termination func(context.Context, *report.TLanceIndexJobTerminationReport) (*shared.TStatus, error)
 }
 
+//nolint:revive // the name is the generated interface's
 func (h handler) ReportLanceIndexJobResult_(ctx context.Context, r *report.TLanceIndexJobReport) (*shared.TStatus, error) {
 	if h.result == nil {
 		return ok(), nil
@@ -175,13 +176,20 @@ func sample() *report.TLanceIndexJobReport {
 	}
 }
 
-// raw connects without a client.
-func raw(t *testing.T, s *Server) net.Conn {
+// open connects.
+func open(t *testing.T, s *Server) *net.TCPConn {
 	t.Helper()
-	c, err := net.Dial("tcp", s.Addr().String())
+	c, err := (&net.Dialer{Timeout: bound}).DialContext(t.Context(), "tcp", s.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c.(*net.TCPConn)
+}
+
+// raw connects without a client, for as long as the test.
+func raw(t *testing.T, s *Server) *net.TCPConn {
+	t.Helper()
+	c := open(t, s)
 	if err := c.SetDeadline(time.Now().Add(bound)); err != nil {
 		t.Fatal(err)
 	}
@@ -234,12 +242,20 @@ func reportBytes(t *testing.T, p Protocol, r *report.TLanceIndexJobReport) []byt
 	})
 }
 
+// begin prepares a protocol of over's for the next message.
+func begin(p thrift.TProtocol) error {
+	t, isOurs := p.Transport().(*transport)
+	if !isOurs {
+		return errors.New("the protocol is over another transport")
+	}
+	return t.begin()
+}
+
 // readException reads an answer that must be an exception.
 func readException(t *testing.T, c net.Conn) thrift.TApplicationException {
 	t.Helper()
 	p := Binary.over(newTransport(c, false, 1<<20, nil), configuration(1<<20, 100))
-	tr := p.Transport().(*transport)
-	if err := tr.begin(); err != nil {
+	if err := begin(p); err != nil {
 		t.Fatal(err)
 	}
 	_, kind, _, err := p.ReadMessageBegin(t.Context())

@@ -50,8 +50,8 @@ func configuration(maxMessage, maxContainer int32) *thrift.TConfiguration {
 		MaxMessageSize:     maxMessage,
 		MaxFrameSize:       maxMessage,
 		MaxContainerSize:   maxContainer,
-		TBinaryStrictRead:  thrift.BoolPtr(true),
-		TBinaryStrictWrite: thrift.BoolPtr(true),
+		TBinaryStrictRead:  new(true),
+		TBinaryStrictWrite: new(true),
 	}
 }
 
