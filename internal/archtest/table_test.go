@@ -60,7 +60,8 @@ var rooms = []room{
 	}},
 
 	// Thrift over TCP with every bound that the library lacks, for servers and clients. Knows no service.
-	{path: "thriftnet"},
+	// gen-go is for its tests, which serve a generated service.
+	{path: "thriftnet", imports: []string{genGo}},
 	// Roles and tokens.
 	{path: "auth", imports: []string{"job"}},
 	// The Thrift servers and handlers, the client of backends; wire structs to domain and back.
