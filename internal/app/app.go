@@ -25,6 +25,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/metrics"
 	"github.com/lancemaster/lancemaster/internal/raftnode"
 	"github.com/lancemaster/lancemaster/internal/refresh"
+	"github.com/lancemaster/lancemaster/internal/retention"
 	"github.com/lancemaster/lancemaster/internal/rpc"
 	"github.com/lancemaster/lancemaster/internal/thriftnet"
 )
@@ -53,6 +54,7 @@ type App struct {
 	manager    *leader.Manager
 	dispatcher *dispatch.Dispatcher
 	monitor    *backend.Monitor
+	retention  *retention.Service
 	report     *thriftnet.Server
 	admin      *thriftnet.Server
 	http       *httpserver.Server
@@ -242,6 +244,13 @@ func (a *App) newServices(ctx context.Context, client *rpc.BackendClient, sends 
 		Membership: membership{a.node}, ClockAgreement: ownClock{membership{a.node}}, Resolver: references,
 		Refreshers: refreshers(references), Sends: sends, Logger: a.log.With("part", "dispatch"), Registerer: a.registry,
 	})
+	if err != nil {
+		return err
+	}
+	a.retention, err = retention.New(retention.Config{
+		Proposer: a.journal, Reader: a.machine, Clock: ownClock{membership{a.node}},
+		Logger: a.log.With("part", "retention"), Registerer: a.registry,
+	})
 	return err
 }
 
@@ -264,7 +273,7 @@ func splitAddress(address string) (host string, port int32, err error) {
 
 func (a *App) startLeading(context.Context) error {
 	manager, err := leader.New(leader.Config{
-		Node: a.node, Services: []leader.Service{a.monitor, a.dispatcher}, OnTermStart: a.startTerm,
+		Node: a.node, Services: []leader.Service{a.monitor, a.dispatcher, a.retention}, OnTermStart: a.startTerm,
 		Logger: a.log.With("part", "leader"), Fatal: func(err error) { _ = a.fail(err) },
 	})
 	if err != nil {

@@ -319,6 +319,16 @@ func (m *Machine) EventsAfter(after uint64, limit int) (events []job.Event, err 
 	return events, err
 }
 
+// Closed lists up to limit jobs that are not open and were closed before a time,
+// the one closed longest ago first.
+func (m *Machine) Closed(before job.Millis, limit int) (ids []job.ID, err error) {
+	err = m.read(func(r *store.Reader) (err error) {
+		ids, err = r.Closed(before, limit)
+		return err
+	})
+	return ids, err
+}
+
 // List returns one page of the jobs that q selects. A query that makes no sense is
 // a *job.Refusal.
 func (m *Machine) List(q job.Query) (page job.Page, err error) {
