@@ -100,7 +100,7 @@ func nextStep(e *client.Error) string {
 // parts are the errors that were joined into one, such as every fault of a
 // configuration.
 func parts(err error) []error {
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // only what was joined last
+	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return []error{err}
 	}

@@ -66,7 +66,13 @@ func closedAddr(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func wantCode(t *testing.T, err error, code string) *client.Error {
+func wantCode(t *testing.T, err error, code string) {
+	t.Helper()
+	_ = theError(t, err, code) // the code is all that is asked about
+}
+
+// theError is wantCode for those who look closer.
+func theError(t *testing.T, err error, code string) *client.Error {
 	t.Helper()
 	var e *client.Error
 	if !errors.As(err, &e) || e.Code != code {
@@ -138,7 +144,7 @@ func TestHopsAreBounded(t *testing.T) {
 	}
 	c, p := newClient(t, chain[0].Addr())
 	_, err := c.Job(t.Context(), 1)
-	e := wantCode(t, err, client.CodeNotLeader)
+	e := theError(t, err, client.CodeNotLeader)
 	if e.Next == "" {
 		t.Error("the error does not say what to do")
 	}
@@ -195,7 +201,7 @@ func TestNobodyThere(t *testing.T) {
 	a, b := closedAddr(t), closedAddr(t)
 	c, p := newClient(t, a, b)
 	_, err := c.Job(t.Context(), 1)
-	e := wantCode(t, err, client.CodeUnreachable)
+	e := theError(t, err, client.CodeUnreachable)
 	if !strings.Contains(e.Message, a) || !strings.Contains(e.Message, b) || !strings.Contains(e.Next, "--addr") {
 		t.Errorf("the error is %q", e)
 	}
@@ -237,7 +243,7 @@ func TestChangeIsNotRepeated(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer c.Close()
-				e := wantCode(t, call(t.Context(), c), client.CodeOutcomeUnknown)
+				e := theError(t, call(t.Context(), c), client.CodeOutcomeUnknown)
 				if e.Next == "" || client.Transient(e) {
 					t.Errorf("the error %v says nothing to do next, or seems harmless", e)
 				}
@@ -300,7 +306,7 @@ func TestSubmissionWithRequestID(t *testing.T) {
 		s.Always("submit", clienttest.Behavior{Drop: true})
 		c, _ := newClient(t, s.Addr())
 		_, err := c.Submit(t.Context(), client.Submission{IndexName: "x", Mutation: "CREATE", RequestID: "r-1"})
-		e := wantCode(t, err, client.CodeOutcomeUnknown)
+		e := theError(t, err, client.CodeOutcomeUnknown)
 		if !strings.Contains(e.Next, "r-1") {
 			t.Errorf("the next step %q does not name the request id", e.Next)
 		}
@@ -313,7 +319,7 @@ func TestSubmissionWithRequestID(t *testing.T) {
 		s.Script("submit", clienttest.Behavior{Drop: true}, clienttest.Behavior{Refusal: &clienttest.Refusal{Code: "QUOTA_TABLE", Message: "too many"}})
 		c, _ := newClient(t, s.Addr())
 		_, err := c.Submit(t.Context(), client.Submission{IndexName: "x", Mutation: "CREATE", RequestID: "r-1"})
-		if e := wantCode(t, err, "QUOTA_TABLE"); !strings.Contains(e.Message, "earlier attempt") {
+		if e := theError(t, err, "QUOTA_TABLE"); !strings.Contains(e.Message, "earlier attempt") {
 			t.Errorf("%q hides the attempt that got no answer", e.Message)
 		}
 	})
@@ -346,7 +352,7 @@ func TestTimeoutsAndCancellation(t *testing.T) {
 	defer c.Close()
 	begun := time.Now()
 	_, err = c.Job(t.Context(), 1)
-	if e := wantCode(t, err, client.CodeTimeout); !client.Transient(e) {
+	if e := theError(t, err, client.CodeTimeout); !client.Transient(e) {
 		t.Error("a timeout is not transient")
 	}
 	if took := time.Since(begun); took > 3*time.Second {
@@ -383,7 +389,7 @@ func TestRefusalIsKept(t *testing.T) {
 	other := clienttest.New(t)
 	c, _ := newClient(t, s.Addr(), other.Addr())
 	_, err := c.CancelJob(t.Context(), client.JobVerb{JobID: 4})
-	e := wantCode(t, err, "WRONG_STATE")
+	e := theError(t, err, "WRONG_STATE")
 	if e.Message != "job 4 is RUNNING" || e.Next != "wait for it" || e.Holder != 4 || e.Present == nil || e.Present.State != client.StateRunning {
 		t.Errorf("%+v", e)
 	}

@@ -166,7 +166,7 @@ func (s *Server) accept() {
 
 func (s *Server) serve(c net.Conn) {
 	defer c.Close()
-	cfg := &thrift.TConfiguration{TBinaryStrictRead: thrift.BoolPtr(true)}
+	cfg := &thrift.TConfiguration{TBinaryStrictRead: new(true)}
 	p := thrift.NewTBinaryProtocolConf(thrift.NewTBufferedTransport(thrift.NewTSocketFromConnConf(c, cfg), 4096), cfg)
 	for s.ctx.Err() == nil {
 		name, _, seq, err := p.ReadMessageBegin(s.ctx)
