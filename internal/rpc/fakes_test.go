@@ -90,18 +90,19 @@ func (m *master) must(t testing.TB, c job.Command) job.Answer {
 func (m *master) Propose(_ context.Context, c job.Command) (job.Answer, error) {
 	m.mu.Lock()
 	m.proposed = append(m.proposed, c)
+	fail, interfere, lose := m.fail, m.interfere, m.lose
 	m.mu.Unlock()
-	if m.fail != nil {
-		if err := m.fail(c); err != nil {
+	if fail != nil {
+		if err := fail(c); err != nil {
 			return job.Answer{}, err
 		}
 	}
-	if m.interfere != nil {
-		m.interfere(c)
+	if interfere != nil {
+		interfere(c)
 	}
 	answer, refusal := m.apply(c)
-	if m.lose != nil {
-		return job.Answer{}, m.lose
+	if lose != nil {
+		return job.Answer{}, lose
 	}
 	if refusal != nil {
 		return job.Answer{}, refusal
@@ -182,7 +183,17 @@ func (m *master) CloseLatch(id job.ID, invocation string) {
 }
 
 func (m *master) Submit(ctx context.Context, s job.Submission) (job.SubmissionOutcome, error) {
-	return m.submit(ctx, s)
+	m.mu.Lock()
+	submit := m.submit
+	m.mu.Unlock()
+	return submit(ctx, s)
+}
+
+// change sets what the master does while a server is at it.
+func (m *master) change(f func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f()
 }
 
 func (m *master) Inspect(ctx context.Context, r InspectRequest) (Inspection, error) {

@@ -34,14 +34,14 @@ func TestNoSecretIsLoggedCountedOrTold(t *testing.T) {
 	tell(rc.ReportLanceIndexJobResult_(t.Context(), w))
 	w = reportOf(r, 99)
 	tell(rc.ReportLanceIndexJobResult_(t.Context(), w))
-	b.fail = func(job.Command) error { return errLost }
+	b.change(func() { b.fail = func(job.Command) error { return errLost } })
 	tell(rc.ReportLanceIndexJobResult_(t.Context(), reportOf(r, nativeOK)))
-	b.fail = func(c job.Command) error { panic(fmt.Sprintf("%+v with %s", c, secret)) }
+	b.change(func() { b.fail = func(c job.Command) error { panic(fmt.Sprintf("%+v with %s", c, secret)) } })
 	client := connect(t, reports.Addr())
 	var result sink
 	_, err := client.Call(t.Context(), "reportLanceIndexJobResult", resultArgs(reportOf(r, nativeOK)), &result)
 	tell(nil, err)
-	b.fail = nil
+	b.change(func() { b.fail = nil })
 	w = reportOf(r, nativeIO)
 	w.SanitizedMessage = ptr("cannot open: password=" + password)
 	tell(rc.ReportLanceIndexJobResult_(t.Context(), w))
@@ -50,13 +50,17 @@ func TestNoSecretIsLoggedCountedOrTold(t *testing.T) {
 	ctx := &admin.TRequestContext{Token: ptr(token), ClientName: ptr("joe")}
 	a := admin.NewAdminServiceClient(connect(t, admins.Addr()))
 	tell(a.GetJob(t.Context(), &admin.TGetJobRequest{Ctx: ctx, JobID: ptr(int64(r.ID))}))
-	b.submit = func(context.Context, job.Submission) (job.SubmissionOutcome, error) {
-		return job.SubmissionOutcome{}, errors.New("lost")
-	}
+	b.change(func() {
+		b.submit = func(context.Context, job.Submission) (job.SubmissionOutcome, error) {
+			return job.SubmissionOutcome{}, errors.New("lost")
+		}
+	})
 	s := submission()
 	s.Ctx = ctx
 	tell(a.Submit(t.Context(), s))
-	b.submit = func(_ context.Context, s job.Submission) (job.SubmissionOutcome, error) { panic(token) }
+	b.change(func() {
+		b.submit = func(context.Context, job.Submission) (job.SubmissionOutcome, error) { panic(token) }
+	})
 	tell(a.Submit(t.Context(), s))
 
 	// The domain's carriers of secrets, by every way of printing.

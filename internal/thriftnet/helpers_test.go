@@ -183,7 +183,11 @@ func open(t *testing.T, s *Server) *net.TCPConn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.(*net.TCPConn)
+	tcp, isTCP := c.(*net.TCPConn)
+	if !isTCP {
+		t.Fatalf("dialled a %T", c)
+	}
+	return tcp
 }
 
 // raw connects without a client, for as long as the test.
