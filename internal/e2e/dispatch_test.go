@@ -281,14 +281,15 @@ func TestProtocols(t *testing.T) {
 func TestStopWhileStarting(t *testing.T) {
 	t.Parallel()
 	m := newMaster(t)
-	for _, after := range []time.Duration{20, 100, 400, 900, 1200} {
+	for _, ms := range []int{20, 100, 400, 900, 1200} {
+		after := time.Duration(ms) * time.Millisecond
 		m.launch()
-		<-time.After(after * time.Millisecond)
+		<-time.After(after)
 		if took := m.proc.terminateAnyhow(); took > stopLimit {
-			t.Errorf("told to stop after %s, the master took %s", after*time.Millisecond, took)
+			t.Errorf("told to stop after %s, the master took %s", after, took)
 		}
 		if out := m.proc.out.String(); strings.Contains(out, "level=ERROR") {
-			t.Errorf("told to stop after %s, the master said\n%s", after*time.Millisecond, out)
+			t.Errorf("told to stop after %s, the master said\n%s", after, out)
 		}
 	}
 	m.start()

@@ -22,21 +22,18 @@ type master struct {
 	env  []string
 	proc *process // the newest
 
-	admin, report, http string
+	// Where it listens: the first start takes free ports, and later ones take the same.
+	admin, report, http, raft string
 }
+
+// anyPort has the kernel choose.
+const anyPort = "127.0.0.1:0"
 
 // newMaster prepares a node; more are flags of serve.
 func newMaster(t *testing.T, more ...string) *master {
 	t.Helper()
-	ports := freePorts(t, 4)
-	m := &master{
-		t: t, dir: filepath.Join(t.TempDir(), "data"),
-		admin: ports[0], report: ports[1], http: ports[2],
-	}
-	m.args = append([]string{
-		"serve", "--data-dir", m.dir, "--admin-listen", m.admin, "--report-listen", m.report,
-		"--http-listen", m.http, "--raft-listen", ports[3],
-	}, more...)
+	m := &master{t: t, dir: filepath.Join(t.TempDir(), "data"), admin: anyPort, report: anyPort, http: anyPort, raft: anyPort}
+	m.args = append([]string{"serve", "--data-dir", m.dir}, more...)
 	return m
 }
 
@@ -48,7 +45,7 @@ func startMaster(t *testing.T, more ...string) *master {
 	return m
 }
 
-// freePorts asks the kernel for loopback addresses that stay the node's own over its restarts.
+// freePorts asks the kernel for loopback addresses, for where they must be known before the start.
 func freePorts(t *testing.T, n int) []string {
 	t.Helper()
 	var out []string
@@ -66,13 +63,21 @@ func freePorts(t *testing.T, n int) []string {
 // launch starts the process and waits for nothing.
 func (m *master) launch() {
 	m.t.Helper()
-	m.proc = launch(m.t, "lancemaster", m.env, m.args...)
+	args := append([]string(nil), m.args...)
+	if m.raft != "" {
+		args = append(args, "--admin-listen", m.admin, "--report-listen", m.report, "--http-listen", m.http, "--raft-listen", m.raft)
+	}
+	m.proc = launch(m.t, "lancemaster", m.env, args...)
 }
 
 // start starts the process and waits until it serves.
 func (m *master) start() {
 	m.t.Helper()
 	m.launch()
+	if m.raft == anyPort {
+		at := m.proc.expectLine(`(?m)msg=started .*admin=(\S+) report=(\S+) http=(\S+) raft=(\S+)`)
+		m.admin, m.report, m.http, m.raft = at[1], at[2], at[3], at[4]
+	}
 	m.untilReady()
 }
 

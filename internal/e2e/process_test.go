@@ -207,6 +207,12 @@ func (p *process) terminate() time.Duration {
 	p.t.Helper()
 	began := time.Now()
 	p.signal(syscall.SIGTERM)
+	return p.stops(began)
+}
+
+// stops waits for the end of a process that was sent SIGTERM at a time.
+func (p *process) stops(began time.Time) time.Duration {
+	p.t.Helper()
 	p.wait(3 * stopLimit)
 	took := time.Since(began)
 	if code := p.cmd.ProcessState.ExitCode(); !p.killed && code != 0 {
@@ -226,7 +232,8 @@ func (p *process) terminateAnyhow() time.Duration {
 	p.signal(syscall.SIGTERM)
 	p.wait(3 * stopLimit)
 	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	if code := p.cmd.ProcessState.ExitCode(); code != 0 && !(ok && status.Signaled() && status.Signal() == syscall.SIGTERM) {
+	bySignal := ok && status.Signaled() && status.Signal() == syscall.SIGTERM
+	if p.cmd.ProcessState.ExitCode() != 0 && !bySignal {
 		p.t.Errorf("%s ended with %s after SIGTERM while starting", p.name, p.cmd.ProcessState)
 	}
 	return time.Since(began)
