@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -244,4 +245,81 @@ func (n *node) stop() {
 		}
 	}
 	closed(n.t, n.m)
+}
+
+// TestPrepareRefuses: a snapshot that is damaged, or says it is older than what it
+// holds, is an error that names it.
+func TestPrepareRefuses(t *testing.T) {
+	source := openTemp(t)
+	journal, _ := write(newSeeded(4), 20)
+	apply(source, journal...)
+	good := persisted(t, snap(t, source))
+	for _, tt := range []struct {
+		name     string
+		index    uint64
+		snapshot []byte
+		want     string
+	}{
+		{"damaged", 20, good[:len(good)-9], "checksum cannot be read"},
+		{"older than its content", 19, good, "ends at entry 19 but holds the state of entry 20"},
+		{"sound", 21, good, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			store := raft.NewInmemSnapshotStore()
+			_, transport := raft.NewInmemTransport("")
+			sink, err := store.Create(raft.SnapshotVersionMax, tt.index, 1, raft.Configuration{}, 1, transport)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := sink.Write(tt.snapshot); err != nil {
+				t.Fatal(err)
+			}
+			if err := sink.Close(); err != nil {
+				t.Fatal(err)
+			}
+			m := openTemp(t)
+			err = m.Prepare(raft.NewInmemStore(), store)
+			if (err == nil) != (tt.want == "") || (err != nil && !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("Prepare answers %v", err)
+			}
+			if tt.want == "" && (m.Applied().Index != 20 || hash(t, m) != hash(t, source)) {
+				t.Errorf("prepared to %+v", m.Applied())
+			}
+		})
+	}
+}
+
+// TestEventsAfter follows the log's events by their index, as a watch does.
+func TestEventsAfter(t *testing.T) {
+	m := openTemp(t)
+	journal, _ := write(newSeeded(6), 200)
+	apply(m, journal...)
+	var want, got []job.Event
+	for _, w := range journal {
+		for _, j := range w.change.Jobs {
+			if j.Event == nil {
+				continue
+			}
+			// Events go with their job.
+			if r, err := m.Job(j.Event.Job); err != nil {
+				t.Fatal(err)
+			} else if r != nil {
+				want = append(want, *j.Event)
+			}
+		}
+	}
+	for after := uint64(0); ; {
+		events, err := m.EventsAfter(after, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(events) == 0 {
+			break
+		}
+		got = append(got, events...)
+		after = events[len(events)-1].Index
+	}
+	if len(want) < 50 || !reflect.DeepEqual(got, want) {
+		t.Errorf("%d events, not the %d of the journal", len(got), len(want))
+	}
 }

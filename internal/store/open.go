@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -51,7 +52,11 @@ func Open(path string) (*Store, error) {
 }
 
 func openFile(path string) (s *Store, err error) {
-	// bbolt panics on some damaged files instead of returning an error.
+	// bbolt panics on some damaged files instead of returning an error, and reading
+	// where a file has been cut off faults, which would end the process without a word.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	// What it has mapped and locked by then is let go only when the process ends, as it
+	// does without its state.
 	defer func() {
 		if fault := recover(); fault != nil {
 			s, err = nil, damaged(path, fmt.Errorf("%v", fault))
@@ -95,6 +100,11 @@ func damaged(path string, cause error) error {
 func (s *Store) prepare() error {
 	empty := false
 	err := s.db.View(func(tx *bbolt.Tx) error {
+		if info, err := os.Stat(s.db.Path()); err != nil {
+			return fmt.Errorf("cannot open the state file: %w", err)
+		} else if info.Size() < tx.Size() {
+			return damaged(s.db.Path(), fmt.Errorf("it is cut off after %d of %d bytes", info.Size(), tx.Size()))
+		}
 		meta := tx.Bucket(bucketNames[bucketMeta])
 		if meta == nil {
 			first, _ := tx.Cursor().First()

@@ -183,12 +183,14 @@ func TestHistoryIsTrimmed(t *testing.T) {
 	w := &writer{s: open(t)}
 	r := pending(1)
 	other := pending(2)
-	w.write(t, admission(r), admission(other))
+	changes := []job.Change{admission(r), admission(other)}
 	for n := range 300 {
 		var c job.Change
 		c, r = step(r, func(*job.Record) {})
-		w.write(t, c)
-		if n > 100 && n < 140 {
+		changes = append(changes, c)
+		if n%50 == 49 || (n > 120 && n < 135) {
+			w.write(t, changes...)
+			changes = nil
 			check(t, w.s)
 		}
 	}
@@ -348,12 +350,16 @@ func TestTablesComeBack(t *testing.T) {
 func TestSettingsHistoryKeepsTheNewest(t *testing.T) {
 	w := &writer{s: open(t)}
 	const commands, each = 400, 3
+	var changes []job.Change
 	for n := range commands {
 		var c job.Change
 		for i := range each {
 			c.Settings = append(c.Settings, job.SettingChange{Name: fmt.Sprint("s", i), New: fmt.Sprint(n), At: 1, Actor: "ann"})
 		}
-		w.write(t, c)
+		if changes = append(changes, c); len(changes) == 40 {
+			w.write(t, changes...)
+			changes = nil
+		}
 	}
 	all := read(t, w.s, func(r *Reader) ([]SettingEntry, error) { return r.SettingsHistory("", 5000) })
 	if len(all) != MaxSettingsHistory {
@@ -505,6 +511,40 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	if _, err := Open(filepath.Join(dir, "missing", "state.db")); err == nil {
 		t.Error("a missing directory is accepted")
+	}
+}
+
+// TestOpenRefusesACutFile: at no length does a file that lost its end pass for a
+// whole one, or end the process.
+func TestOpenRefusesACutFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "state.db")
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &writer{s: s}
+	var changes []job.Change
+	for id := job.ID(1); id <= 300; id++ {
+		changes = append(changes, admission(pending(id)))
+	}
+	w.write(t, changes...)
+	used := read(t, s, func(r *Reader) (int64, error) { return r.tx.Size(), nil })
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int64{1, 4096, 8192, 3 * 4096, used / 2, used - 4096} {
+		cut := fmt.Sprint(path, ".", size)
+		if err := os.WriteFile(cut, whole[:size], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(cut); err == nil || !strings.Contains(err.Error(), "damaged") && size > 8192 {
+			t.Errorf("%d of %d bytes are answered by %v", size, used, err)
+		}
 	}
 }
 
