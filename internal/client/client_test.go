@@ -220,6 +220,15 @@ var misbehaviors = map[string]clienttest.Behavior{
 	"journal unsure":     {Refusal: &clienttest.Refusal{Code: "OUTCOME_UNKNOWN", Message: "the journal did not answer"}},
 }
 
+// patience is short only where waiting for it is the test: a busy machine must not
+// turn another misbehavior into a timeout.
+func patience(b clienttest.Behavior) time.Duration {
+	if b.Hang {
+		return 500 * time.Millisecond
+	}
+	return 10 * time.Second
+}
+
 // TestChangeIsNotRepeated: whatever happens to an unrepeatable call after it was
 // written, no master sees it again, and the caller is told.
 func TestChangeIsNotRepeated(t *testing.T) {
@@ -238,7 +247,7 @@ func TestChangeIsNotRepeated(t *testing.T) {
 			t.Run(what+"/"+how, func(t *testing.T) {
 				first, second := clienttest.New(t), clienttest.New(t)
 				first.Always("*", b)
-				c, err := client.New(client.Config{Addresses: []string{first.Addr(), second.Addr()}, Name: "ada", CallTimeout: 300 * time.Millisecond})
+				c, err := client.New(client.Config{Addresses: []string{first.Addr(), second.Addr()}, Name: "ada", CallTimeout: patience(b)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -278,7 +287,7 @@ func TestSubmissionWithRequestID(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			first, second := clienttest.New(t), clienttest.New(t)
 			first.Script("*", b)
-			c, err := client.New(client.Config{Addresses: []string{first.Addr(), second.Addr()}, Name: "ada", CallTimeout: 300 * time.Millisecond})
+			c, err := client.New(client.Config{Addresses: []string{first.Addr(), second.Addr()}, Name: "ada", CallTimeout: patience(b)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -330,7 +339,7 @@ func TestReadIsRepeated(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			first, second := clienttest.New(t), clienttest.New(t)
 			first.Always("*", b)
-			c, err := client.New(client.Config{Addresses: []string{first.Addr(), second.Addr()}, Name: "ada", CallTimeout: 300 * time.Millisecond})
+			c, err := client.New(client.Config{Addresses: []string{first.Addr(), second.Addr()}, Name: "ada", CallTimeout: patience(b)})
 			if err != nil {
 				t.Fatal(err)
 			}
