@@ -245,9 +245,11 @@ func TestRefusalsDoNotUndoTheirNeighbours(t *testing.T) {
 
 // TestJournalCovers holds the author to writing every kind of command, applied.
 func TestJournalCovers(t *testing.T) {
-	journal, _ := write(newSeeded(5), 6000)
+	a := newAuthor(newSeeded(5))
 	seen := map[string]bool{}
-	for _, w := range journal {
+	for n := range 6000 {
+		a.calm = n < 5000
+		w := a.next()
 		if w.command != nil && w.refusal == nil && (len(w.change.Jobs) > 0 || w.change.Cluster != nil ||
 			w.change.Catalog != nil || w.change.Backend != nil || len(w.change.Settings) > 0) {
 			seen[w.command.Name()] = true

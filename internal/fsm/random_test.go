@@ -34,9 +34,15 @@ type author struct {
 	now    job.Millis
 	opened int // how many of the opening commands are written
 	ids    []job.ID
+	// calm journals are never quarantined: after a Quarantine no job is admitted, and
+	// a long journal would try little.
+	calm bool
 }
 
-func newAuthor(c chooser) *author { return &author{choose: c, model: jobtest.New(), now: 1_000_000} }
+func newAuthor(c chooser) *author {
+	_, long := c.(seeded)
+	return &author{choose: c, model: jobtest.New(), now: 1_000_000, calm: long}
+}
 
 // written is one entry of the journal and what the model says about it.
 type written struct {
@@ -137,7 +143,11 @@ func (a *author) aboutCluster() job.Command {
 	case n < 19:
 		return a.set("dispatch.max_per_round", fmt.Sprint(a.choose.below(50)))
 	default:
-		return job.Quarantine{Header: a.head(), Incarnation: a.model.Cluster().Incarnation + int64(a.choose.below(2)), Cause: "restored"}
+		c := job.Quarantine{Header: a.head(), Incarnation: a.model.Cluster().Incarnation, Cause: "restored"}
+		if a.choose.below(4) == 0 && !a.calm {
+			c.Incarnation++
+		}
+		return c
 	}
 }
 

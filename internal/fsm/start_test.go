@@ -292,7 +292,7 @@ func TestPrepareRefuses(t *testing.T) {
 // TestEventsAfter follows the log's events by their index, as a watch does.
 func TestEventsAfter(t *testing.T) {
 	m := openTemp(t)
-	journal, _ := write(newSeeded(6), 200)
+	journal, _ := write(newSeeded(6), 600)
 	apply(m, journal...)
 	var want, got []job.Event
 	for _, w := range journal {
@@ -319,7 +319,7 @@ func TestEventsAfter(t *testing.T) {
 		got = append(got, events...)
 		after = events[len(events)-1].Index
 	}
-	if len(want) < 50 || !reflect.DeepEqual(got, want) {
+	if len(want) < 30 || !reflect.DeepEqual(got, want) {
 		t.Errorf("%d events, not the %d of the journal", len(got), len(want))
 	}
 }
