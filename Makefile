@@ -95,6 +95,12 @@ e2e: build ## Run the end-to-end tests with the real binaries
 	grep -q '^Test' <<<"$$names" || { echo 'e2e: no test found in internal/e2e' >&2; exit 1; }
 	LANCEMASTER_BIN='$(BIN)' $(GO) test -tags e2e -count=1 -timeout 10m ./internal/e2e/...
 
+# A module of its own, since the listener it tests against needs many others.
+.PHONY: doris-test
+doris-test: ## Test the refresher doris against a real listener of the MySQL protocol
+	$(GO) -C .ci/doristest vet ./...
+	$(GO) -C .ci/doristest test -count=1 -timeout 3m ./...
+
 .PHONY: bench
 bench: ## Run the benchmarks (BENCH=regexp, BENCHCOUNT=n)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCHCOUNT) -timeout 20m ./...
@@ -104,7 +110,7 @@ readme: ## Run the README's commands as they stand, in a fresh clone
 	@bash .ci/readme.sh
 
 .PHONY: check
-check: race lint generate-check fuzz e2e readme ## All that CI does beyond test
+check: race lint generate-check fuzz doris-test e2e readme ## All that CI does beyond test
 
 .PHONY: clean
 clean: ## Remove what was built

@@ -77,7 +77,7 @@ func TestHTTPPostsTheChange(t *testing.T) {
 		}
 		requests <- r
 		bodies <- string(body)
-		http.SetCookie(w, &http.Cookie{Name: "session", Value: "1"})
+		w.Header().Set("Set-Cookie", "session=1")
 		w.WriteHeader(http.StatusNoContent)
 	})
 	evidence, err := post(t.Context(), t, spec)
@@ -314,7 +314,9 @@ func TestHTTPBrokenAnswers(t *testing.T) {
 				readSome(t, conn)
 				_, _ = io.WriteString(conn, tt.answer)
 				if tt.reset {
-					_ = conn.(*net.TCPConn).SetLinger(0)
+					if err := conn.(*net.TCPConn).SetLinger(0); err != nil {
+						t.Error(err)
+					}
 				}
 			})
 			_, err := post(t.Context(), t, Spec{Kind: KindHTTP, URL: "http://" + address})
