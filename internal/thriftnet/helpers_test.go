@@ -25,7 +25,16 @@ import (
 	"github.com/lancemaster/lancemaster/gen-go/shared"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if otherRole != nil {
+		otherRole()
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// otherRole, where a platform has one, makes the test binary another program than the tests, if it
+// was started as that.
+var otherRole func()
 
 // bound is how long a test waits for what should happen at once.
 const bound = 10 * time.Second
