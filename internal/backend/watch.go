@@ -97,7 +97,7 @@ func paceOf(settings job.Settings, cluster job.Cluster, term uint64) pace {
 // HeartbeatEpoch is the epoch that a backend is told: it grows with each term,
 // and with each incarnation whatever the term.
 func HeartbeatEpoch(incarnation int64, term uint64) int64 {
-	return incarnation<<40 | int64(term&(1<<40-1)) //nolint:gosec // masked to 40 bits
+	return incarnation<<40 | int64(term&(1<<40-1))
 }
 
 // restart ends the goroutines that keep an outdated pace; what they learned

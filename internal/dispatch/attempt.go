@@ -49,6 +49,7 @@ func (a *attempt) protocol() {
 	if c != nil {
 		r.conclude(r.sends, e, true)
 	}
+	r.d.cfg.Sends.leave(e)
 	r.wakeUp()
 }
 
@@ -190,6 +191,7 @@ func (a *attempt) doubt(e *send, err error) {
 	a.run.log.Warn("it is not known whether a job was marked running; it is not sent", "job", a.rec.ID, "error", err)
 	a.run.d.metrics.dispatches.WithLabelValues(string(classAmbiguous)).Inc()
 	a.run.d.cfg.Sends.end(e, true, c)
+	a.run.d.cfg.Sends.leave(e)
 }
 
 const calledOff = "the send was called off before anything was written"
@@ -215,11 +217,12 @@ func (a *attempt) send(e *send, invocation *job.Invocation) (class, *conclusion)
 		return classDialFailed, notEnqueued("backend %d could not be reached: %v", a.backend.ID, err)
 	}
 	defer conn.Close()
+	writing, cancel := context.WithTimeout(r.sends, a.settings().RPCTimeout)
+	defer cancel()
+	// Nothing but the latch stands between the recheck and the write.
 	if reason := a.recheck(e); reason != "" {
 		return classClosed, notEnqueued("%s", reason)
 	}
-	writing, cancel := context.WithTimeout(r.sends, a.settings().RPCTimeout)
-	defer cancel()
 	if !e.latch.send() {
 		return classClosed, notEnqueued(calledOff)
 	}

@@ -33,7 +33,10 @@ var classes = []class{
 // that what a catalog names cannot add series.
 const otherKind = "other"
 
-var errNoCatalog = errors.New("the job's catalog does not exist")
+var (
+	errNoCatalog  = errors.New("the job's catalog does not exist")
+	errNoEvidence = errors.New("the refresher gave no evidence that can be stored")
+)
 
 type metrics struct {
 	dispatches    *prometheus.CounterVec

@@ -158,7 +158,7 @@ func (i *refreshItem) outOfDate(owed job.Refresh) bool {
 	if i.finish != nil {
 		return false
 	}
-	return owed.Attempt < i.last || owed.Attempt == i.last && owed.State == job.RefreshRunning && i.last > 0
+	return owed.Attempt < i.last || owed.Attempt == i.last && owed.State == job.RefreshRunning
 }
 
 // refresh makes one attempt, or journals the end of one that could not be.
@@ -184,7 +184,11 @@ func (r *run) refresh(item *refreshItem, rec *job.Record, catalog *job.Catalog, 
 	r.mu.Lock()
 	item.running, item.finish, item.failures = false, nil, 0
 	item.lastError = finish.Message
-	if finish.Failed {
+	switch {
+	case how == refused:
+		// The record has moved otherwise; look at it afresh, soon.
+		item.last, item.notBefore = 0, time.Now().Add(firstBackoff)
+	case finish.Failed:
 		r.refreshTurn++
 		item.turn = r.refreshTurn
 		item.notBefore = time.Now().Add(retry)
@@ -227,8 +231,7 @@ func (r *run) beginRefresh(item *refreshItem, rec *job.Record) (int64, error) {
 func (r *run) tryRefresh(rec *job.Record, catalog *job.Catalog, number int64) *job.RefreshFinish {
 	finish := &job.RefreshFinish{Job: rec.ID, Attempt: number}
 	var evidence string
-	var err error = errNoCatalog
-	kind := otherKind
+	err, kind := errNoCatalog, otherKind
 	if catalog != nil {
 		kind = r.d.metrics.kind(string(catalog.Refresher.Kind))
 		timeout := refresh.DefaultTimeout
@@ -245,12 +248,14 @@ func (r *run) tryRefresh(rec *job.Record, catalog *job.Catalog, number int64) *j
 	if r.rounds.Err() != nil {
 		return finish
 	}
+	if finish.Evidence = message(evidence); err == nil && finish.Evidence == "" {
+		err = errNoEvidence
+	}
 	if err == nil {
-		finish.Evidence = message(evidence)
 		r.d.metrics.refreshes.WithLabelValues(kind, "done").Inc()
 		return finish
 	}
-	finish.Failed, finish.Message = true, message(err.Error())
+	finish.Evidence, finish.Failed, finish.Message = "", true, message(err.Error())
 	r.d.metrics.refreshes.WithLabelValues(kind, "failed").Inc()
 	r.log.Warn("a refresh failed", "job", rec.ID, "attempt", number, "error", finish.Message)
 	return finish

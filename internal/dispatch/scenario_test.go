@@ -214,7 +214,9 @@ func (w *world) elect(name string) {
 	w.say(0, "%s leads term %d", name, term)
 	w.catchUp()
 	w.state.Position.Term = term
-	w.apply(job.TermStart{Header: job.Header{At: job.Millis(time.Now().UnixMilli()), Actor: job.ActorSystem}, Term: term})
+	if _, refusal := w.apply(job.TermStart{Header: w.header(), Term: term}); refusal != nil {
+		w.t.Error(refusal)
+	}
 	for _, b := range w.backends {
 		b.status = backend.Status{}
 	}
@@ -277,20 +279,20 @@ func (w *world) operate(c job.Command) {
 	defer w.mu.Unlock()
 	if c, ok := c.(job.Cancel); ok {
 		c.Expected = w.state.Job(c.Job).Revision
-		w.apply(c)
+		_, _ = w.apply(c) // a refusal is in the log
 		return
 	}
-	w.apply(c)
+	_, _ = w.apply(c)
 }
 
-// report is a backend's authenticated report: the report service closes the latch
-// and journals the result.
+// report is a backend's authenticated report: the report service closes the latch,
+// unless it is latch=forgotten, and journals the result.
 func (w *world) report(id job.ID, a args) {
 	w.mu.Lock()
 	rec := w.state.Job(id)
 	leader := w.nodes[w.leader]
 	w.mu.Unlock()
-	if leader != nil && leader.sends.Close(id, rec.Dispatch.InvocationID) {
+	if a.get("latch", "") != "forgotten" && leader != nil && leader.sends.Close(id, rec.Dispatch.InvocationID) {
 		w.tell(id, "the report closes the latch")
 	}
 	code := job.CodeNoTrustedResult

@@ -33,7 +33,8 @@ type send struct {
 	active bool
 	// ambiguous: nobody knows whether MarkRunning was applied. The latch is CLOSED.
 	ambiguous bool
-	// endedAt is when nothing of this send could reach the network any more.
+	// endedAt is when nothing of this send could reach the network any more; zero
+	// before.
 	endedAt time.Time
 	// conclusion is what is to be journaled, nil while there is nothing to say: the
 	// attempt goes on, or the backend took the job and its report is awaited.
@@ -115,16 +116,23 @@ func (s *Sends) closeAll() {
 	}
 }
 
-// end says that the attempt is over, and what is known. At most one call has an
-// effect that matters: the attempt's own.
+// end says that nothing of this send can reach the network any more, and what is
+// known of it.
 func (s *Sends) end(e *send, ambiguous bool, c *conclusion) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e.active = false
 	e.ambiguous = ambiguous
 	e.conclusion = c
 	e.journaled = c == nil
 	e.endedAt = time.Now()
+}
+
+// leave says that the attempt's goroutine is done with the send: from now on the
+// rounds settle it.
+func (s *Sends) leave(e *send) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.active = false
 }
 
 // sendState is what the rounds read of a send.

@@ -60,7 +60,7 @@ func (r *run) sweepDeadlines(s *state) time.Time {
 func (r *run) ownerConcludes(e *send) bool {
 	e.latch.close()
 	s := r.d.cfg.Sends.state(e)
-	return !e.latch.sent() || !s.active && !s.journaled
+	return !e.latch.sent() || s.conclusion != nil && !s.journaled
 }
 
 func identityOf(rec *job.Record) job.Identity {
@@ -159,7 +159,7 @@ func (r *run) sweepPossibleLive(s *state) time.Time {
 func (r *run) sendEnded(rec *job.Record) (time.Time, bool) {
 	if e := r.d.cfg.Sends.find(rec.ID, rec.Dispatch.InvocationID); e != nil && e.term == r.term {
 		s := r.d.cfg.Sends.state(e)
-		return s.endedAt, !s.active
+		return s.endedAt, !s.endedAt.IsZero()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

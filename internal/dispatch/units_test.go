@@ -23,7 +23,7 @@ func TestLatchOpensOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 8 {
 			all.Go(func() {
-				took := false
+				var took bool
 				if i%2 == 0 {
 					took = l.send()
 				} else {
@@ -63,10 +63,9 @@ func TestSendsCloseNeedsTheInvocation(t *testing.T) {
 }
 
 func TestBackoff(t *testing.T) {
-	want := []time.Duration{1, 2, 4, 8, 16, 32, 60, 60}
-	for i, seconds := range want {
-		if got := backoff(i+1, maxPrepareBackoff); got != seconds*time.Second {
-			t.Errorf("after %d failures %s, want %s", i+1, got, seconds*time.Second)
+	for i, want := range []float64{1, 2, 4, 8, 16, 32, 60, 60} {
+		if got := backoff(i+1, maxPrepareBackoff).Seconds(); got != want {
+			t.Errorf("after %d failures %v s, want %v s", i+1, got, want)
 		}
 	}
 	if got := backoff(1<<30, maxPrepareBackoff); got != maxPrepareBackoff {

@@ -382,7 +382,7 @@ func (w *world) catchUp() {
 	late := w.late
 	w.late = nil
 	for _, c := range late {
-		w.apply(c)
+		_, _ = w.apply(c) // a refusal is in the log
 	}
 }
 
