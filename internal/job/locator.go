@@ -29,6 +29,12 @@ func normalizeLocator(s string) (string, *Refusal) {
 	if strings.ContainsAny(s, "?#") {
 		return "", invalid("the locator has a query or a fragment")
 	}
+	// A backend that decodes %41 and a master that does not would fence one dataset
+	// under two names, or read one and change another.
+	if strings.Contains(s, "%") {
+		return "", refuse(CodeInvalid, "the locator has a percent sign, by which one dataset would have two spellings",
+			"write each character as itself")
+	}
 	scheme, authority, path, refusal := splitLocator(s)
 	if refusal != nil {
 		return "", refusal
@@ -98,7 +104,7 @@ func checkPath(path string) *Refusal {
 		return nil
 	}
 	for _, segment := range strings.Split(path[1:], "/") {
-		switch strings.ReplaceAll(lower(segment), "%2e", ".") {
+		switch segment {
 		case "":
 			return invalid("the locator has an empty segment")
 		case ".", "..":

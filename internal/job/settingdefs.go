@@ -16,7 +16,7 @@ const (
 	SettingBool     SettingType = "bool"     // true or false
 	SettingInt      SettingType = "integer"  // a positive number
 	SettingDuration SettingType = "duration" // like 10s, 1h or 1h30m; whole milliseconds
-	SettingChoice   SettingType = "choice"   // one of the words that Help names
+	SettingChoice   SettingType = "choice"   // one of a few words, see Form
 )
 
 // SettingDef describes a setting: how it is written and what it does.
@@ -139,6 +139,15 @@ func period(name, def string, highest time.Duration, help string, field func(*Se
 		get:    func(s Settings) string { return FormatDuration(*field(&s)) },
 		assign: func(s *Settings, v string) { *field(s), _ = time.ParseDuration(v) }, // canonical, so it parses
 	}
+}
+
+// Form says how a value is written: the type's name, or the words of a choice as in
+// keep|unknown.
+func (d SettingDef) Form() string {
+	if d.Type == SettingChoice {
+		return strings.Join(d.choices, "|")
+	}
+	return string(d.Type)
 }
 
 // check returns the canonical spelling of a value.
