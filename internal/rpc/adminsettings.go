@@ -67,7 +67,8 @@ func (a *Admin) changeSettings(c call, field string, values []job.SettingValue, 
 	return a.settings()
 }
 
-// settings reads all settings with who changed each of them last.
+// settings reads all settings with who changed each of them last. The first value of a setting is
+// nobody's change: it came with the cluster's formation, or with the level that brought the setting.
 func (a *Admin) settings() (*admin.TListSettingsResponse, error) {
 	present := map[string]string{}
 	a.cfg.State.Read(func(v View) {
@@ -75,18 +76,24 @@ func (a *Admin) settings() (*admin.TListSettingsResponse, error) {
 			present[s.Name] = s.Value
 		}
 	})
+	changes, err := a.cfg.State.Settings()
+	if err != nil {
+		return nil, inside(err)
+	}
+	changed := map[string]job.SettingChange{}
+	for _, c := range changes {
+		if c.Old != "" {
+			changed[c.Name] = c
+		}
+	}
 	answer := &admin.TListSettingsResponse{Settings: []*admin.TSetting{}}
 	for _, d := range job.SettingDefs() {
-		s := &admin.TSetting{Name: d.Name, Value: d.Default, DefaultValue: d.Default, Type: string(d.Type), Help: d.Help}
+		s := &admin.TSetting{Name: d.Name, Value: d.Default, DefaultValue: d.Default, Type: d.Form(), Help: d.Help}
 		if value, ok := present[d.Name]; ok {
 			s.Value = value
 		}
-		changes, err := a.cfg.State.SettingsHistory(d.Name, 1)
-		if err != nil {
-			return nil, inside(err)
-		}
-		if len(changes) > 0 {
-			s.ChangedAtMs, s.ChangedBy = optionalMillis(changes[0].At), optional(changes[0].Actor)
+		if c, ok := changed[d.Name]; ok {
+			s.ChangedAtMs, s.ChangedBy = optionalMillis(c.At), optional(c.Actor)
 		}
 		answer.Settings = append(answer.Settings, s)
 	}
