@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -158,15 +159,14 @@ func FuzzMySQLAnswers(f *testing.F) {
 	f.Add([]byte(native), []byte(packet(2, okPacket)), []byte(packet(1, "\x01")+packet(2, "\x03def")+packet(3, "\xfe\x00\x00\x02\x00")))
 	f.Add([]byte(native), []byte(packet(2, "\xfesha256_password\x0012345678901234567890\x00")), []byte(packet(4, "\x01x")))
 	f.Fuzz(func(t *testing.T, first, second, third []byte) {
+		// All at once: the client does not know what was written when.
 		address := rawServer(t, func(conn net.Conn) {
-			for _, answer := range [][]byte{first, second, third} {
-				_, _ = conn.Write(answer)
-				if _, err := conn.Read(make([]byte, 4096)); err != nil {
-					return
-				}
+			_, _ = conn.Write(slices.Concat(first, second, third))
+			if err := conn.(*net.TCPConn).CloseWrite(); err == nil {
+				_, _ = io.Copy(io.Discard, conn)
 			}
 		})
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		evidence, err := tryMySQL(ctx, t, address)
 		if (err == nil) != (evidence != "") {
