@@ -21,7 +21,7 @@ targets() {
 }
 
 run() {
-  "$go" test -run '^$' -fuzz "^$2\$" -fuzztime "$time" "$1" 2>&1 | tee "$log"
+  "$go" test -run '^$' -fuzz "^$2\$" -fuzztime "$time" -fuzzminimizetime 10x "$1" 2>&1 | tee "$log"
 }
 
 # The Go tool sometimes reports its own end of time as a failure: "context deadline exceeded",
