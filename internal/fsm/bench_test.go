@@ -12,7 +12,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/job"
 )
 
-func openBench(b *testing.B, jobs int) (*Machine, func() written) {
+func openBench(b testing.TB, jobs int) (m *Machine, next func() written, entry func(job.Command) written) {
 	b.Helper()
 	m, err := Open(Config{Path: filepath.Join(b.TempDir(), "state.db")})
 	if err != nil {
@@ -20,7 +20,7 @@ func openBench(b *testing.B, jobs int) (*Machine, func() written) {
 	}
 	b.Cleanup(func() { _ = m.Close() })
 	var pos job.Position
-	entry := func(c job.Command) written {
+	entry = func(c job.Command) written {
 		data, err := command.Encode(c)
 		if err != nil {
 			b.Fatal(err)
@@ -41,7 +41,7 @@ func openBench(b *testing.B, jobs int) (*Machine, func() written) {
 	// not: in turn the admission of job n and its cancellation.
 	var n int64
 	admitted := true
-	next := func() written {
+	next = func() written {
 		head := job.Header{At: job.Millis(1000 + n), Actor: "ann"}
 		if admitted = !admitted; admitted {
 			return entry(job.Cancel{Header: head, Job: job.ID(n)})
@@ -65,10 +65,10 @@ func openBench(b *testing.B, jobs int) (*Machine, func() written) {
 		}
 	}
 	wantApplied(b, apply(m, batch...))
-	return m, next
+	return m, next, entry
 }
 
-func wantApplied(b *testing.B, results []*Result) {
+func wantApplied(b testing.TB, results []*Result) {
 	b.Helper()
 	for _, r := range results {
 		if r.Refusal != nil || r.Err != nil || r.Replayed {
@@ -82,7 +82,7 @@ func wantApplied(b *testing.B, results []*Result) {
 func BenchmarkApply(b *testing.B) {
 	for _, size := range []int{1, 16, 64, 256} {
 		b.Run(fmt.Sprint("batch=", size), func(b *testing.B) {
-			m, next := openBench(b, 1000)
+			m, next, _ := openBench(b, 1000)
 			b.ReportAllocs()
 			var batch []written
 			for b.Loop() {
@@ -96,7 +96,7 @@ func BenchmarkApply(b *testing.B) {
 }
 
 func BenchmarkList(b *testing.B) {
-	m, _ := openBench(b, 50_000)
+	m, _, _ := openBench(b, 50_000)
 	no := false
 	for name, q := range map[string]job.Query{
 		"all":            {},
@@ -123,7 +123,7 @@ func (discard) Cancel() error { return nil }
 func (discard) ID() string    { return "" }
 
 func BenchmarkSnapshot(b *testing.B) {
-	m, _ := openBench(b, 50_000)
+	m, _, _ := openBench(b, 50_000)
 	for b.Loop() {
 		s, err := m.Snapshot()
 		if err != nil {
@@ -137,7 +137,7 @@ func BenchmarkSnapshot(b *testing.B) {
 }
 
 func BenchmarkOpen(b *testing.B) {
-	m, _ := openBench(b, 50_000)
+	m, _, _ := openBench(b, 50_000)
 	if err := m.Close(); err != nil {
 		b.Fatal(err)
 	}
