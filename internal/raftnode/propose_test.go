@@ -149,10 +149,10 @@ func TestCommandsOfOneCallerKeepTheirOrder(t *testing.T) {
 	var callers sync.WaitGroup
 	for caller := range 4 {
 		callers.Go(func() {
-			for i := range 200 {
+			for i := range 1000 {
 				ctx, cancel := context.WithCancel(t.Context())
-				if i%5 != 0 {
-					time.AfterFunc(time.Duration(i%7)*100*time.Microsecond, cancel)
+				if i%20 != 0 {
+					time.AfterFunc(time.Duration(i%4)*20*time.Microsecond, cancel)
 				}
 				_, _, err := n.Propose(ctx, fmt.Appendf(nil, "%d %d", caller, i))
 				if err != nil && !errors.Is(err, context.Canceled) {
