@@ -22,6 +22,9 @@
 // and closes everything when it returns. All of it happens within the context's
 // deadline, or DefaultTimeout where there is none.
 //
+// The password of a login by the MySQL protocol leaves the process over TLS only;
+// without it the login is a proof that does not carry the password, or fails.
+//
 // Errors and evidence carry text of other machines, cut short and made one line.
 // The secret of the attempt is taken out of it, also in the usual encodings; where
 // the secret is too short for that to hide it, the other side's text is left out

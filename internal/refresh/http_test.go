@@ -286,6 +286,14 @@ func rawServer(t *testing.T, handle func(net.Conn)) (address string) {
 	return listener.Addr().String()
 }
 
+func overTCP(conn net.Conn) *net.TCPConn {
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		panic("a TCP listener gave something else")
+	}
+	return tcp
+}
+
 // readSome reads one piece of what was sent, so that closing is no reset.
 func readSome(t *testing.T, conn net.Conn) {
 	t.Helper()
@@ -314,7 +322,7 @@ func TestHTTPBrokenAnswers(t *testing.T) {
 				readSome(t, conn)
 				_, _ = io.WriteString(conn, tt.answer)
 				if tt.reset {
-					if err := conn.(*net.TCPConn).SetLinger(0); err != nil {
+					if err := overTCP(conn).SetLinger(0); err != nil {
 						t.Error(err)
 					}
 				}

@@ -2,6 +2,8 @@ package refresh
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -59,6 +61,11 @@ func connectMySQL(ctx context.Context, to login) (s session, err error) {
 	// Some logins, such as LDAP's, want the password itself. Only a server whose
 	// certificate was checked gets it.
 	config.AllowCleartextPasswords = to.tls != nil
+	if to.tls == nil {
+		if config.ServerPubKey, err = nobodysKey(); err != nil {
+			return nil, err
+		}
+	}
 	config.InterpolateParams = false
 	config.MultiStatements = false
 	config.CheckConnLiveness = false
@@ -111,6 +118,22 @@ func (s *mysqlSession) Close() error {
 	_ = s.raw.Close()
 	return err
 }
+
+// nobodysKey names a public key whose private one was thrown away.
+//
+// Without TLS a server may ask for the password encrypted with a key that it sends
+// along, and the driver would do so: whoever stands between could have the password
+// by sending his own key. With a key of ours in its place nobody can read it. Such a
+// login fails; it takes TLS.
+var nobodysKey = sync.OnceValues(func() (name string, err error) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return "", fmt.Errorf("no key could be made to log in without TLS: %w", err)
+	}
+	const registered = "lancemaster: nobody's key"
+	mysql.RegisterServerPubKey(registered, &key.PublicKey)
+	return registered, nil
+})
 
 // boundedConn fails when the other side sends more than is left.
 type boundedConn struct {

@@ -151,6 +151,34 @@ func TestMySQLBrokenPackets(t *testing.T) {
 	})
 }
 
+// Without TLS a server cannot have the password by asking for it encrypted with a
+// key of its own.
+func TestMySQLTakesNoKeyFromTheServer(t *testing.T) {
+	for name, asks := range map[string][]string{
+		"caching_sha2_password": {greeting("caching_sha2_password"), packet(2, "\x01\x04")},
+		"sha256_password":       {greeting("mysql_native_password"), packet(2, "\xfesha256_password\x0012345678901234567890\x00")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sent := make(chan []byte, 1)
+			address := rawServer(t, func(conn net.Conn) {
+				_, _ = io.WriteString(conn, asks[0])
+				readSome(t, conn)
+				_, _ = io.WriteString(conn, asks[1])
+				reply := make([]byte, 4096)
+				n, _ := conn.Read(reply)
+				sent <- reply[:n]
+				_, _ = io.WriteString(conn, packet(4, "\xff\x15\x04#28000Access denied"))
+			})
+			_, err := tryMySQL(t.Context(), t, address)
+			wantError(t, err, "error 1045 Access denied")
+			// A request for the key would be one byte long; a ciphertext has the key's length.
+			if reply := <-sent; len(reply) != 4+256 {
+				t.Errorf("the server was sent %q", reply)
+			}
+		})
+	}
+}
+
 // What a server can send must end an attempt, never the process.
 func FuzzMySQLAnswers(f *testing.F) {
 	native := greeting("mysql_native_password")
@@ -162,7 +190,7 @@ func FuzzMySQLAnswers(f *testing.F) {
 		// All at once: the client does not know what was written when.
 		address := rawServer(t, func(conn net.Conn) {
 			_, _ = conn.Write(slices.Concat(first, second, third))
-			if err := conn.(*net.TCPConn).CloseWrite(); err == nil {
+			if err := overTCP(conn).CloseWrite(); err == nil {
 				_, _ = io.Copy(io.Discard, conn)
 			}
 		})
