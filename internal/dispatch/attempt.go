@@ -27,10 +27,10 @@ type attempt struct {
 // before the latch is taken closes it.
 func (a *attempt) protocol() {
 	r := a.run
+	defer r.attempted(a.rec.ID)
 	invocation, ok := a.prepare()
 	if !ok {
 		r.release(a.rec.ID, false)
-		r.wakeUp()
 		return
 	}
 	e, ok := r.enter(a, invocation)
@@ -38,8 +38,8 @@ func (a *attempt) protocol() {
 		r.release(a.rec.ID, false)
 		return
 	}
+	defer r.d.cfg.Sends.leave(e)
 	if !a.markRunning(e, invocation) {
-		r.wakeUp()
 		return
 	}
 	how, c := a.send(e, invocation)
@@ -49,7 +49,13 @@ func (a *attempt) protocol() {
 	if c != nil {
 		r.conclude(r.sends, e, true)
 	}
-	r.d.cfg.Sends.leave(e)
+}
+
+// attempted lets the rounds look at a job again whose attempt is over.
+func (r *run) attempted(id job.ID) {
+	r.mu.Lock()
+	delete(r.attempting, id)
+	r.mu.Unlock()
 	r.wakeUp()
 }
 
@@ -191,7 +197,6 @@ func (a *attempt) doubt(e *send, err error) {
 	a.run.log.Warn("it is not known whether a job was marked running; it is not sent", "job", a.rec.ID, "error", err)
 	a.run.d.metrics.dispatches.WithLabelValues(string(classAmbiguous)).Inc()
 	a.run.d.cfg.Sends.end(e, true, c)
-	a.run.d.cfg.Sends.leave(e)
 }
 
 const calledOff = "the send was called off before anything was written"

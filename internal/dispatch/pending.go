@@ -51,7 +51,7 @@ func (r *run) consider(
 	st := r.remembered(rec.ID)
 	catalog := s.catalogs[rec.Target.Catalog]
 	switch {
-	case r.d.cfg.Sends.has(rec.ID):
+	case r.attempting[rec.ID] || r.d.cfg.Sends.has(rec.ID):
 		return nil, "an attempt to send it is under way", time.Time{}
 	case s.settings.DispatchPaused:
 		return nil, "the setting dispatch.paused is true", time.Time{}
@@ -90,6 +90,7 @@ func (r *run) consider(
 		return nil, "its secrets are being resolved", res.until
 	}
 	r.reservations[rec.ID] = res
+	r.attempting[rec.ID] = true
 	options := st.prep.take(catalog)
 	st.prep = nil
 	return &attempt{run: r, rec: rec, backend: to.backend, epoch: to.status.ProcessEpoch, options: options},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -60,7 +61,7 @@ func TestOrderOfARound(t *testing.T) {
 	})
 }
 
-// TestIdleRoundsReadAndWriteNothingMore lets rounds go by with open jobs and
+// TestIdleRoundsProposeNothing lets rounds go by with open jobs and
 // nothing to do.
 func TestIdleRoundsProposeNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -198,4 +199,53 @@ func TestNewRefusesWhatIsMissing(t *testing.T) {
 	if _, err := New(Config{Refreshers: refresh.NewRegistry(nil), Sends: NewSends()}); err == nil {
 		t.Error("a dispatcher was made without a journal")
 	}
+}
+
+// TestTokensUnderTrouble: whatever the journal does to the proposals, no interval
+// sees more applied MARK_RUNNINGs than dispatch.max_per_round, and every job goes.
+func TestTokensUnderTrouble(t *testing.T) {
+	for seed := range uint64(40) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			defer w.end()
+			r := rand.New(rand.NewPCG(seed, 2))
+			for _, text := range []string{
+				"elect a", "backend add", "backend add", "set dispatch.max_inflight_per_backend=100", "set dispatch.max_per_round=3",
+			} {
+				w.do(text)
+			}
+			var marked []time.Duration
+			for range 40 {
+				w.do("journal MARK_RUNNING " + pick(r, "lost", "late", "not-appended", "applied-lost", "OK", "OK", "takes:1s"))
+				w.do(pick(r, "admit", "advance 1s", "advance 4s"))
+				marked = append(marked, w.marked()...)
+			}
+			w.mu.Lock()
+			clear(w.answers)
+			w.mu.Unlock()
+			for range 30 {
+				w.do("advance 5s")
+				marked = append(marked, w.marked()...)
+			}
+			for i := range len(marked) - 3 {
+				if marked[i+3]-marked[i] < 10*time.Second {
+					t.Errorf("seed %d: four jobs were marked running between %s and %s", seed, marked[i], marked[i+3])
+				}
+			}
+			for _, rec := range w.state.All() {
+				if rec.State == job.StatePending {
+					t.Errorf("seed %d: job %d is PENDING in the end", seed, rec.ID)
+				}
+			}
+		})
+	}
+}
+
+// marked returns when MARK_RUNNINGs were applied since the last call.
+func (w *world) marked() []time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	marked := w.markedAt
+	w.markedAt = nil
+	return marked
 }

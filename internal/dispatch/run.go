@@ -30,6 +30,7 @@ type run struct {
 	mu           sync.Mutex
 	stopping     bool // no send is entered any more
 	jobs         map[job.ID]*jobState
+	attempting   map[job.ID]bool // an attempt's goroutine is at work
 	reservations map[job.ID]*reservation
 	tokens       bucket
 	preparing    int
@@ -59,7 +60,7 @@ func newRun(ctx context.Context, d *Dispatcher, term uint64) *run {
 	r := &run{
 		d: d, term: term, startedAt: time.Now(), log: d.cfg.Logger.With("term", term),
 		wake: make(chan struct{}, 1),
-		jobs: make(map[job.ID]*jobState), reservations: make(map[job.ID]*reservation),
+		jobs: make(map[job.ID]*jobState), attempting: make(map[job.ID]bool), reservations: make(map[job.ID]*reservation),
 		refreshes: make(refreshes),
 	}
 	r.rounds, r.stopRounds = context.WithCancel(ctx)

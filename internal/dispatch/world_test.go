@@ -48,11 +48,12 @@ type world struct {
 	refresher string // what the refreshers do
 	gates     map[string]chan struct{}
 
-	writes  map[job.ID]int
-	maybe   map[job.ID]bool     // written, and not refused: a worker may run
-	takenBy map[job.ID]int64    // the process that was there when it was written
-	running map[job.ID]job.Hash // journaled RUNNING, by secret hash
-	sent    []string            // secrets that were written
+	writes   map[job.ID]int
+	maybe    map[job.ID]bool     // written, and not refused: a worker may run
+	takenBy  map[job.ID]int64    // the process that was there when it was written
+	running  map[job.ID]job.Hash // journaled RUNNING, by secret hash
+	markedAt []time.Duration
+	sent     []string // secrets that were written
 }
 
 type line struct {
@@ -274,6 +275,7 @@ func (w *world) apply(c job.Command) (job.Change, *job.Refusal) {
 	}
 	if m, ok := c.(job.MarkRunning); ok {
 		w.running[m.Job] = m.SecretHash
+		w.markedAt = append(w.markedAt, time.Since(w.started))
 	}
 	for _, j := range change.Jobs {
 		if j.New != nil {
