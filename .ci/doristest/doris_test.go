@@ -263,7 +263,7 @@ func TestHang(t *testing.T) {
 	hanging.hang = true
 	good := newFrontend(t, known(), nil)
 
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
 	evidence, err := try(ctx, t, specOf(silent.Addr().String(), hanging.address(), good.address()), attempt, nil)
 	wantEvidence(t, evidence, err, good, silent.Addr().String()+": no answer within its share", hanging.address()+": no answer within its share")
