@@ -1,5 +1,6 @@
 // lanceworker-stub is a backend that accepts no work: it answers every dispatch with
-// NOT_IMPLEMENTED_ERROR, so that a job's whole life can be seen without building an index.
+// NOT_IMPLEMENTED_ERROR, so that a job's whole life can be seen without building an index. For tests
+// and demonstrations it can be told to simulate what backends do; it says so wherever it speaks.
 package main
 
 import (
@@ -33,11 +34,19 @@ func main() {
 
 func command(out, errOut io.Writer) *cobra.Command {
 	var listen, heartbeat, format string
+	var simulate []string
 	cmd := &cobra.Command{
 		Use:   "lanceworker-stub",
 		Short: "A stand-in backend that accepts no work",
 		Long: "A stand-in backend that accepts no work: it answers heartbeats, and every dispatch with\n" +
-			"NOT_IMPLEMENTED_ERROR, so that jobs end NOT_COMMITTED. It stores nothing and stops on SIGTERM.",
+			"NOT_IMPLEMENTED_ERROR, so that jobs end NOT_COMMITTED. It stores nothing and stops on SIGTERM.\n\n" +
+			"With --simulate it pretends, for tests and demonstrations: it still builds nothing, and what it reports\n" +
+			"is SIMULATED. Its first line of output, its log, the version it tells in heartbeats and the messages of\n" +
+			"its answers and reports all say so. Register it with --label simulated=true, and never beside a backend\n" +
+			"that works.\n\n" + simulateHelp,
+		Example: "  lanceworker-stub\n" +
+			"  lanceworker-stub --simulate report=NATIVE_OK,after=2s,proof=CHILD_REAPED\n" +
+			"  lanceworker-stub --simulate 'lost_*:report=NATIVE_IO' --simulate 'busy_*:status=TOO_MANY_TASKS'",
 		Version:       config.BuildInfo().Version,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
@@ -47,9 +56,23 @@ func command(out, errOut io.Writer) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return run(cmd.Context(), out, stub.Config{
+			behave, err := parseRules(simulate)
+			if err != nil {
+				return err
+			}
+			cfg := stub.Config{
 				Listen: listen, HeartbeatListen: heartbeat, Version: "lanceworker-stub " + config.BuildInfo().Version, Logger: logger,
-			})
+			}
+			if len(behave) == 0 {
+				return run(cmd.Context(), out, cfg, "accepts no work", nil)
+			}
+			cfg.Behaviour = behave
+			cfg.Version += " SIMULATED"
+			logger.Warn("outcomes are SIMULATED: no index is built, whatever is reported", "rules", simulate)
+			restarts := make(chan os.Signal, 1)
+			signal.Notify(restarts, syscall.SIGHUP)
+			defer signal.Stop(restarts)
+			return run(cmd.Context(), out, cfg, "SIMULATES outcomes and builds no index", restarts)
 		},
 	}
 	cmd.SetOut(out)
@@ -57,6 +80,7 @@ func command(out, errOut io.Writer) *cobra.Command {
 	cmd.Flags().StringVar(&listen, "listen", stub.DefaultListen, "where dispatches are taken, host:port (port 0 picks one)")
 	cmd.Flags().StringVar(&heartbeat, "heartbeat-listen", stub.DefaultHeartbeatListen, "where heartbeats are answered, host:port (port 0 picks one)")
 	cmd.Flags().StringVar(&format, "log-format", "text", "text or json, on standard error")
+	cmd.Flags().StringArrayVar(&simulate, "simulate", nil, "SIMULATE an outcome: a `RULE` as above; may be repeated, the first that matches decides")
 	return cmd
 }
 
@@ -71,8 +95,9 @@ func newLogger(w io.Writer, format string) (*slog.Logger, error) {
 	}
 }
 
-// run serves until ctx ends.
-func run(ctx context.Context, out io.Writer, cfg stub.Config) error {
+// run serves until ctx ends, saying what it does, and looks like a restarted process after each
+// signal of restarts.
+func run(ctx context.Context, out io.Writer, cfg stub.Config, does string, restarts <-chan os.Signal) error {
 	s, err := stub.New(cfg)
 	if err != nil {
 		return err
@@ -80,9 +105,14 @@ func run(ctx context.Context, out io.Writer, cfg stub.Config) error {
 	if err := s.Start(ctx); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "lanceworker-stub accepts no work; backend %s heartbeat %s\n", s.Addr(), s.HeartbeatAddr())
-	if err == nil {
-		<-ctx.Done()
+	_, err = fmt.Fprintf(out, "lanceworker-stub %s; backend %s heartbeat %s\n", does, s.Addr(), s.HeartbeatAddr())
+	for err == nil && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-restarts:
+			s.Restart(max(time.Now().UnixMilli(), s.ProcessEpoch()+1))
+			_, err = fmt.Fprintf(out, "lanceworker-stub simulates a restart; process epoch %d\n", s.ProcessEpoch())
+		}
 	}
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()

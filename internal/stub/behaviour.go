@@ -107,6 +107,7 @@ type Outcome struct {
 type Report struct {
 	Outcome Outcome
 	After   time.Duration
+	Late    bool            // not before the dispatch's deadline has passed; After counts from there
 	When    <-chan struct{} // nil: at once, or After; else when it is closed or receives
 	Times   int             // how often the report is sent; 0 is once
 	Secret  SecretUse
@@ -128,6 +129,9 @@ const (
 
 // Dispatched accepts.
 func (r Report) Dispatched(_ context.Context, call *Call) Answer {
+	if r.Late {
+		r.After += max(0, time.UnixMilli(call.dispatch.DeadlineMs).Sub(call.stub.cfg.Now()))
+	}
 	call.Later(r.send)
 	return Answer{Status: int32(shared.TStatusCode_OK)}
 }
