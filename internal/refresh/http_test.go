@@ -373,14 +373,14 @@ func TestHTTPHangs(t *testing.T) {
 					_, _ = io.Copy(io.Discard, conn)
 				})
 				spec := Spec{Kind: KindHTTP, URL: scheme + "://" + address}
-				ctx, cancel := context.WithCancel(t.Context())
-				go func() { <-asked; cancel() }()
-				if _, err := post(ctx, t, spec); err == nil {
+				givenUp, giveUp := context.WithCancel(t.Context())
+				defer giveUp()
+				go func() { <-asked; giveUp() }()
+				if _, err := post(givenUp, t, spec); err == nil {
 					t.Error("a hanging server gave evidence")
 				}
-				cancel()
 
-				ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 				defer cancel()
 				_, err := post(ctx, t, spec)
 				if answer == "" && !errors.Is(err, context.DeadlineExceeded) {
