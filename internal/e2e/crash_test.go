@@ -461,7 +461,7 @@ func (c *crash) someHistories(jobs []*admin.TJob) map[int64][]*admin.TJobEvent {
 	out := map[int64][]*admin.TJobEvent{}
 	const newest = 10
 	for i, j := range jobs {
-		if i < newest || i == newest+int(c.next)%max(1, len(jobs)-newest) {
+		if i < newest || i == newest+c.next%max(1, len(jobs)-newest) {
 			out[j.JobID] = c.history(j.JobID)
 		}
 	}
