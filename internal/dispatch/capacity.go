@@ -110,9 +110,9 @@ func unfit(b *job.Backend, status backend.Status, known bool) string {
 
 // take chooses the least loaded eligible backend, the lowest id among equals, and
 // counts the job on it. When there is none it says why.
-func (c *capacity) take(limit int) (*candidate, string) {
+func (c *capacity) take(limit int) (*candidate, hold) {
 	if c.tokens <= 0 {
-		return nil, "dispatch.max_per_round jobs were sent within the last dispatch.interval"
+		return nil, hold{HoldRate, "dispatch.max_per_round jobs were sent within the last dispatch.interval"}
 	}
 	var best *candidate
 	for i := range c.backends {
@@ -122,11 +122,11 @@ func (c *capacity) take(limit int) (*candidate, string) {
 		}
 	}
 	if best == nil {
-		return nil, c.nobody(limit)
+		return nil, hold{HoldBackend, c.nobody(limit)}
 	}
 	best.load++
 	c.tokens--
-	return best, ""
+	return best, hold{}
 }
 
 // give takes back what take counted for a reservation on this backend.

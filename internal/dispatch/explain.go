@@ -10,7 +10,8 @@ import (
 // with the leader's term.
 type Explanation struct {
 	Job job.ID
-	// Reason says why a PENDING job is not sent; empty for others.
+	// Hold and Reason say why a PENDING job is not sent; empty for others.
+	Hold   Hold
 	Reason string
 	// LastError is the newest error of preparing, marking or refreshing it.
 	LastError string
@@ -38,7 +39,7 @@ func (d *Dispatcher) Explain(id job.ID) (Explanation, bool) {
 	x := Explanation{Job: id}
 	now := time.Now()
 	if st != nil {
-		x.Reason, x.LastError = st.reason, st.lastError
+		x.Hold, x.Reason, x.LastError = st.reason.code, st.reason.text, st.lastError
 		if st.notBefore.After(now) {
 			x.NextTry = st.notBefore
 		}

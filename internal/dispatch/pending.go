@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/lancemaster/lancemaster/internal/job"
@@ -43,29 +42,34 @@ func (r *run) startDispatches(s *state) time.Time {
 	return due
 }
 
+// retried begins what is said of a job that waits after an error.
+const retried = "it is tried again after an error: "
+
+var preparing = hold{HoldPreparing, "its secrets are being resolved"}
+
 // consider decides about one PENDING job: an attempt to start, or why not and
 // when that may change by itself. r.mu is held.
 func (r *run) consider(
 	s *state, free *capacity, rec *job.Record, members int, now time.Time,
-) (*attempt, string, time.Time) {
+) (*attempt, hold, time.Time) {
 	st := r.remembered(rec.ID)
 	catalog := s.catalogs[rec.Target.Catalog]
 	switch {
 	case r.attempting[rec.ID] || r.d.cfg.Sends.has(rec.ID):
-		return nil, "an attempt to send it is under way", time.Time{}
+		return nil, hold{HoldSending, "an attempt to send it is under way"}, time.Time{}
 	case s.settings.DispatchPaused:
-		return nil, "the setting dispatch.paused is true", time.Time{}
+		return nil, hold{HoldPaused, "the setting dispatch.paused is true"}, time.Time{}
 	case now.Before(st.notBefore):
-		return nil, "it is tried again after an error: " + st.lastError, st.notBefore
+		return nil, hold{HoldRetry, retried + st.lastError}, st.notBefore
 	case catalog == nil:
-		return nil, fmt.Sprintf("its catalog %q does not exist", rec.Target.Catalog), time.Time{}
+		return nil, hold{HoldCatalog, fmt.Sprintf("its catalog %q does not exist", rec.Target.Catalog)}, time.Time{}
 	}
-	if reason := localRule(s, rec, members); reason != "" {
-		return nil, reason, time.Time{}
+	if rule := LocalRule(rec.Target.Locator, s.settings, members, len(s.backends)); rule != "" {
+		return nil, hold{HoldLocal, rule}, time.Time{}
 	}
 	ready := st.prep.ready(catalog, now)
 	if st.prep != nil && !st.prep.done {
-		return nil, "its secrets are being resolved", time.Time{}
+		return nil, preparing, time.Time{}
 	}
 	if !ready {
 		st.prep = nil
@@ -82,35 +86,35 @@ func (r *run) consider(
 	if !ready && needsSecrets(catalog) {
 		if r.preparing >= maxPreparing {
 			free.give(res.backend)
-			return nil, "the secrets of other jobs are being resolved", time.Time{}
+			return nil, hold{HoldPreparing, "the secrets of other jobs are being resolved"}, time.Time{}
 		}
 		res.until = now.Add(prepareReserve)
 		r.reservations[rec.ID] = res
 		r.beginPreparing(rec.ID, st, catalog)
-		return nil, "its secrets are being resolved", res.until
+		return nil, preparing, res.until
 	}
 	r.reservations[rec.ID] = res
 	r.attempting[rec.ID] = true
 	options := st.prep.take(catalog)
 	st.prep = nil
 	return &attempt{run: r, rec: rec, backend: to.backend, epoch: to.status.ProcessEpoch, options: options},
-		"it is being sent", time.Time{}
+		hold{HoldSending, "it is being sent"}, time.Time{}
 }
 
-// localRule says why a job on a local dataset cannot go; empty when it can. Only
-// where there is one master and one backend do both see the same files.
-func localRule(s *state, rec *job.Record, members int) string {
-	if !strings.HasPrefix(rec.Target.Locator, "file:") {
+// LocalRule says why a job on a local dataset cannot go; empty when it can, or when
+// its dataset is not local. Only where there is one master and one backend do both
+// see the same files.
+func LocalRule(locator string, settings job.Settings, members, backends int) string {
+	if job.LocatorScheme(locator) != "file" {
 		return ""
 	}
 	switch {
-	case !s.settings.LocalDatasetsAllowed:
+	case !settings.LocalDatasetsAllowed:
 		return "its dataset is local (file:) and the setting local_datasets.allowed is false"
 	case members != 1:
 		return fmt.Sprintf("its dataset is local (file:), which needs exactly one master; there are %d", members)
-	case len(s.backends) != 1:
-		return fmt.Sprintf("its dataset is local (file:), which needs exactly one registered backend; there are %d",
-			len(s.backends))
+	case backends != 1:
+		return fmt.Sprintf("its dataset is local (file:), which needs exactly one registered backend; there are %d", backends)
 	default:
 		return ""
 	}
@@ -124,5 +128,5 @@ func (r *run) setBack(id job.ID, err string) {
 	st.failures++
 	st.lastError = err
 	st.notBefore = time.Now().Add(backoff(st.failures, maxPrepareBackoff))
-	st.reason = "it is tried again after an error: " + err
+	st.reason = hold{HoldRetry, retried + err}
 }

@@ -234,16 +234,7 @@ func (r *run) tryRefresh(rec *job.Record, catalog *job.Catalog, number int64) *j
 	err, kind := errNoCatalog, otherKind
 	if catalog != nil {
 		kind = r.d.metrics.kind(string(catalog.Refresher.Kind))
-		timeout := refresh.DefaultTimeout
-		if catalog.Refresher.TimeoutMS > 0 {
-			timeout = time.Duration(catalog.Refresher.TimeoutMS) * time.Millisecond
-		}
-		ctx, cancel := context.WithTimeout(r.rounds, timeout)
-		evidence, err = r.d.cfg.Refreshers.Refresh(ctx, specOf(catalog.Refresher), refresh.Attempt{
-			Job: int64(rec.ID), Number: number, Catalog: catalog.Name, Database: rec.Target.Database,
-			Table: rec.Target.Table, DatasetURI: rec.Target.Locator, DatasetVersion: rec.Snapshot.DatasetVersion,
-		})
-		cancel()
+		evidence, err = RefreshOnce(r.rounds, r.d.cfg.Refreshers, catalog, rec, number)
 	}
 	if r.rounds.Err() != nil {
 		return finish
@@ -259,6 +250,23 @@ func (r *run) tryRefresh(rec *job.Record, catalog *job.Catalog, number int64) *j
 	r.d.metrics.refreshes.WithLabelValues(kind, "failed").Inc()
 	r.log.Warn("a refresh failed", "job", rec.ID, "attempt", number, "error", finish.Message)
 	return finish
+}
+
+// RefreshOnce runs a catalog's refresher once for a job's table, within the
+// catalog's bound.
+func RefreshOnce(
+	ctx context.Context, refreshers *refresh.Registry, catalog *job.Catalog, rec *job.Record, number int64,
+) (evidence string, err error) {
+	timeout := refresh.DefaultTimeout
+	if catalog.Refresher.TimeoutMS > 0 {
+		timeout = time.Duration(catalog.Refresher.TimeoutMS) * time.Millisecond
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return refreshers.Refresh(ctx, specOf(catalog.Refresher), refresh.Attempt{
+		Job: int64(rec.ID), Number: number, Catalog: catalog.Name, Database: rec.Target.Database,
+		Table: rec.Target.Table, DatasetURI: rec.Target.Locator, DatasetVersion: rec.Snapshot.DatasetVersion,
+	})
 }
 
 func specOf(from job.Refresher) refresh.Spec {

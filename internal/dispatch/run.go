@@ -46,7 +46,7 @@ type run struct {
 // jobState is what a term's dispatcher remembers of one open job. Guarded by
 // run.mu.
 type jobState struct {
-	reason    string // why the job is not sent, as of the newest round
+	reason    hold   // why the job is not sent, as of the newest round
 	failures  int    // of preparing it, in a row
 	lastError string // of preparing it, or of the newest proposal about it
 	notBefore time.Time
@@ -223,7 +223,7 @@ func (r *run) forget(open map[job.ID]*job.Record) {
 			continue
 		}
 		if rec.State != job.StatePending {
-			st.reason, st.prep, st.notBefore = "", nil, time.Time{}
+			st.reason, st.prep, st.notBefore = hold{}, nil, time.Time{}
 		}
 		if rec.State != job.StateRunning {
 			st.deadline = nil
