@@ -49,8 +49,12 @@ var rooms = []room{
 	{path: "lance"},
 	// From a request to the command that admits it.
 	{path: "admission", imports: []string{"job", "command", "lance"}},
+	// An operator's force release of an UNKNOWN job.
+	{path: "release", imports: []string{"job", "lance"}},
 	// The rounds that send jobs to backends.
 	{path: "dispatch", imports: []string{"job", "command", "backend", "refresh"}},
+	// Why a job is where it is. The imports besides job are for what the dispatcher and the heartbeats know.
+	{path: "explain", imports: []string{"job", "backend", "dispatch"}},
 	// Removes old jobs.
 	{path: "retention", imports: []string{"job"}},
 	// Starts and stops the leader's services, one term at a time. It knows them by small interfaces;
