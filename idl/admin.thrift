@@ -504,9 +504,10 @@ struct TSetting {
   1: required string name
   2: required string value
   3: required string default_value
-  /** bool, integer, duration, or the words a choice allows: a|b */
+  /** bool, integer, duration, or the words that a choice allows, as in keep|unknown */
   4: required string type
   5: required string help
+  /** Absent where nobody has changed the setting since it came to be. */
   6: optional i64 changed_at_ms
   7: optional string changed_by
 }
@@ -565,6 +566,52 @@ struct TJobVerbRequest {
   4: optional string note
 }
 
+/** Why a job is where it is, or something that it holds. */
+struct TReason {
+  /** For programs; the codes are in docs and in internal/explain. */
+  1: required string code
+  /** For people. */
+  2: required string message
+  /** What to do about it; absent where nothing needs to be done. */
+  3: optional string next_step
+}
+
+struct TExplainJobResponse {
+  1: required TJob job
+  /** What matters most first. */
+  2: required list<TReason> reasons
+}
+
+/**
+ * Waits until there are events after an index of the Raft log, or the wait is
+ * over. Of a job with a long history only the first 16 events and the last 112
+ * are kept, and a job that is removed takes its events with it: neither are sent,
+ * and a gap in a job's revisions is the sign of it.
+ */
+struct TWatchJobsRequest {
+  1: optional TRequestContext ctx
+  /** Absent: from now on; the answer comes at once and says from where. */
+  2: optional i64 after_index
+  /** One job's events only. */
+  3: optional i64 job_id
+  /**
+   * 1..1000, default 100. More come where one entry of the log made more; of one
+   * job all that are kept come at once.
+   */
+  4: optional i32 limit
+  /** 1..60000, default 30000. */
+  5: optional i64 wait_ms
+}
+
+struct TWatchJobsResponse {
+  /** In the order of the log; empty when the wait was over. */
+  1: required list<TJobEvent> events
+  /** The after_index to go on from, at any master. */
+  2: required i64 next_index
+  /** Of a watch on one job: the job, no newer than the events. */
+  3: optional TJob job
+}
+
 // ---- the node ---------------------------------------------------------------
 
 struct TStatusResponse {
@@ -599,6 +646,13 @@ service AdminService {
   TJob waitJob(1: TWaitJobRequest request) throws (1: TAdminError error)
   TJob cancelJob(1: TJobVerbRequest request) throws (1: TAdminError error)
   TJob releaseSlot(1: TJobVerbRequest request) throws (1: TAdminError error)
+  /**
+   * Releases what an UNKNOWN job holds, after the dataset was read and the catalog
+   * refreshed where both can be. It may take as long as the refresher does.
+   */
+  TJob forceReleaseJob(1: TJobVerbRequest request) throws (1: TAdminError error)
+  TExplainJobResponse explainJob(1: TGetJobRequest request) throws (1: TAdminError error)
+  TWatchJobsResponse watchJobs(1: TWatchJobsRequest request) throws (1: TAdminError error)
 
   TInspectDatasetResponse inspectDataset(1: TInspectDatasetRequest request) throws (1: TAdminError error)
 

@@ -16167,9 +16167,9 @@ func (p *TListBackendsResponse) String() string {
 //   - Name
 //   - Value
 //   - DefaultValue
-//   - Type: bool, integer, duration, or the words a choice allows: a|b
+//   - Type: bool, integer, duration, or the words that a choice allows, as in keep|unknown
 //   - Help
-//   - ChangedAtMs
+//   - ChangedAtMs: Absent where nobody has changed the setting since it came to be.
 //   - ChangedBy
 type TSetting struct {
 	Name         string  `thrift:"name,1,required" db:"name" json:"name"`
@@ -18399,6 +18399,1046 @@ func (p *TJobVerbRequest) String() string {
 	return fmt.Sprintf("TJobVerbRequest(%+v)", *p)
 }
 
+// Why a job is where it is, or something that it holds.
+//
+// Attributes:
+//   - Code: For programs; the codes are in docs and in internal/explain.
+//   - Message: For people.
+//   - NextStep: What to do about it; absent where nothing needs to be done.
+type TReason struct {
+	Code     string  `thrift:"code,1,required" db:"code" json:"code"`
+	Message  string  `thrift:"message,2,required" db:"message" json:"message"`
+	NextStep *string `thrift:"next_step,3" db:"next_step" json:"next_step,omitempty"`
+}
+
+func NewTReason() *TReason {
+	return &TReason{}
+}
+
+func (p *TReason) GetCode() string {
+	return p.Code
+}
+
+func (p *TReason) GetMessage() string {
+	return p.Message
+}
+
+var TReason_NextStep_DEFAULT string
+
+func (p *TReason) GetNextStep() string {
+	if !p.IsSetNextStep() {
+		return TReason_NextStep_DEFAULT
+	}
+	return *p.NextStep
+}
+func (p *TReason) IsSetNextStep() bool {
+	return p.NextStep != nil
+}
+
+func (p *TReason) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	var issetCode bool = false
+	var issetMessage bool = false
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+				issetCode = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 2:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField2(ctx, iprot); err != nil {
+					return err
+				}
+				issetMessage = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 3:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField3(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	if !issetCode {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Code is not set"))
+	}
+	if !issetMessage {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Message is not set"))
+	}
+	return nil
+}
+
+func (p *TReason) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 1: ", err)
+	} else {
+		p.Code = v
+	}
+	return nil
+}
+
+func (p *TReason) ReadField2(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 2: ", err)
+	} else {
+		p.Message = v
+	}
+	return nil
+}
+
+func (p *TReason) ReadField3(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 3: ", err)
+	} else {
+		p.NextStep = &v
+	}
+	return nil
+}
+
+func (p *TReason) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TReason"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField2(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField3(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TReason) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "code", thrift.STRING, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:code: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.Code)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.code (1) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:code: ", p), err)
+	}
+	return err
+}
+
+func (p *TReason) writeField2(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "message", thrift.STRING, 2); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 2:message: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.Message)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.message (2) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 2:message: ", p), err)
+	}
+	return err
+}
+
+func (p *TReason) writeField3(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetNextStep() {
+		if err := oprot.WriteFieldBegin(ctx, "next_step", thrift.STRING, 3); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 3:next_step: ", p), err)
+		}
+		if err := oprot.WriteString(ctx, string(*p.NextStep)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.next_step (3) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 3:next_step: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TReason) Equals(other *TReason) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if p.Code != other.Code {
+		return false
+	}
+	if p.Message != other.Message {
+		return false
+	}
+	if p.NextStep != other.NextStep {
+		if p.NextStep == nil || other.NextStep == nil {
+			return false
+		}
+		if (*p.NextStep) != (*other.NextStep) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *TReason) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TReason(%+v)", *p)
+}
+
+// Attributes:
+//   - Job
+//   - Reasons: What matters most first.
+type TExplainJobResponse struct {
+	Job     *TJob      `thrift:"job,1,required" db:"job" json:"job"`
+	Reasons []*TReason `thrift:"reasons,2,required" db:"reasons" json:"reasons"`
+}
+
+func NewTExplainJobResponse() *TExplainJobResponse {
+	return &TExplainJobResponse{}
+}
+
+var TExplainJobResponse_Job_DEFAULT *TJob
+
+func (p *TExplainJobResponse) GetJob() *TJob {
+	if !p.IsSetJob() {
+		return TExplainJobResponse_Job_DEFAULT
+	}
+	return p.Job
+}
+
+func (p *TExplainJobResponse) GetReasons() []*TReason {
+	return p.Reasons
+}
+func (p *TExplainJobResponse) IsSetJob() bool {
+	return p.Job != nil
+}
+
+func (p *TExplainJobResponse) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	var issetJob bool = false
+	var issetReasons bool = false
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+				issetJob = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 2:
+			if fieldTypeId == thrift.LIST {
+				if err := p.ReadField2(ctx, iprot); err != nil {
+					return err
+				}
+				issetReasons = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	if !issetJob {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Job is not set"))
+	}
+	if !issetReasons {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Reasons is not set"))
+	}
+	return nil
+}
+
+func (p *TExplainJobResponse) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Job = &TJob{}
+	if err := p.Job.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Job), err)
+	}
+	return nil
+}
+
+func (p *TExplainJobResponse) ReadField2(ctx context.Context, iprot thrift.TProtocol) error {
+	_, size, err := iprot.ReadListBegin(ctx)
+	if err != nil {
+		return thrift.PrependError("error reading list begin: ", err)
+	}
+	tSlice := make([]*TReason, 0, size)
+	p.Reasons = tSlice
+	for i := 0; i < size; i++ {
+		_elem46 := &TReason{}
+		if err := _elem46.Read(ctx, iprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", _elem46), err)
+		}
+		p.Reasons = append(p.Reasons, _elem46)
+	}
+	if err := iprot.ReadListEnd(ctx); err != nil {
+		return thrift.PrependError("error reading list end: ", err)
+	}
+	return nil
+}
+
+func (p *TExplainJobResponse) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TExplainJobResponse"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField2(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TExplainJobResponse) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "job", thrift.STRUCT, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:job: ", p), err)
+	}
+	if err := p.Job.Write(ctx, oprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Job), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:job: ", p), err)
+	}
+	return err
+}
+
+func (p *TExplainJobResponse) writeField2(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "reasons", thrift.LIST, 2); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 2:reasons: ", p), err)
+	}
+	if err := oprot.WriteListBegin(ctx, thrift.STRUCT, len(p.Reasons)); err != nil {
+		return thrift.PrependError("error writing list begin: ", err)
+	}
+	for _, v := range p.Reasons {
+		if err := v.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", v), err)
+		}
+	}
+	if err := oprot.WriteListEnd(ctx); err != nil {
+		return thrift.PrependError("error writing list end: ", err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 2:reasons: ", p), err)
+	}
+	return err
+}
+
+func (p *TExplainJobResponse) Equals(other *TExplainJobResponse) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if !p.Job.Equals(other.Job) {
+		return false
+	}
+	if len(p.Reasons) != len(other.Reasons) {
+		return false
+	}
+	for i, _tgt := range p.Reasons {
+		_src47 := other.Reasons[i]
+		if !_tgt.Equals(_src47) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *TExplainJobResponse) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TExplainJobResponse(%+v)", *p)
+}
+
+// Waits until there are events after an index of the Raft log, or the wait is
+// over. Of a job with a long history only the first 16 events and the last 112
+// are kept, and a job that is removed takes its events with it: neither are sent,
+// and a gap in a job's revisions is the sign of it.
+//
+// Attributes:
+//   - Ctx
+//   - AfterIndex: Absent: from now on; the answer comes at once and says from where.
+//   - JobID: One job's events only.
+//   - Limit: 1..1000, default 100. More come where one entry of the log made more; of one
+//
+// job all that are kept come at once.
+//   - WaitMs: 1..60000, default 30000.
+type TWatchJobsRequest struct {
+	Ctx        *TRequestContext `thrift:"ctx,1" db:"ctx" json:"ctx,omitempty"`
+	AfterIndex *int64           `thrift:"after_index,2" db:"after_index" json:"after_index,omitempty"`
+	JobID      *int64           `thrift:"job_id,3" db:"job_id" json:"job_id,omitempty"`
+	Limit      *int32           `thrift:"limit,4" db:"limit" json:"limit,omitempty"`
+	WaitMs     *int64           `thrift:"wait_ms,5" db:"wait_ms" json:"wait_ms,omitempty"`
+}
+
+func NewTWatchJobsRequest() *TWatchJobsRequest {
+	return &TWatchJobsRequest{}
+}
+
+var TWatchJobsRequest_Ctx_DEFAULT *TRequestContext
+
+func (p *TWatchJobsRequest) GetCtx() *TRequestContext {
+	if !p.IsSetCtx() {
+		return TWatchJobsRequest_Ctx_DEFAULT
+	}
+	return p.Ctx
+}
+
+var TWatchJobsRequest_AfterIndex_DEFAULT int64
+
+func (p *TWatchJobsRequest) GetAfterIndex() int64 {
+	if !p.IsSetAfterIndex() {
+		return TWatchJobsRequest_AfterIndex_DEFAULT
+	}
+	return *p.AfterIndex
+}
+
+var TWatchJobsRequest_JobID_DEFAULT int64
+
+func (p *TWatchJobsRequest) GetJobID() int64 {
+	if !p.IsSetJobID() {
+		return TWatchJobsRequest_JobID_DEFAULT
+	}
+	return *p.JobID
+}
+
+var TWatchJobsRequest_Limit_DEFAULT int32
+
+func (p *TWatchJobsRequest) GetLimit() int32 {
+	if !p.IsSetLimit() {
+		return TWatchJobsRequest_Limit_DEFAULT
+	}
+	return *p.Limit
+}
+
+var TWatchJobsRequest_WaitMs_DEFAULT int64
+
+func (p *TWatchJobsRequest) GetWaitMs() int64 {
+	if !p.IsSetWaitMs() {
+		return TWatchJobsRequest_WaitMs_DEFAULT
+	}
+	return *p.WaitMs
+}
+func (p *TWatchJobsRequest) IsSetCtx() bool {
+	return p.Ctx != nil
+}
+
+func (p *TWatchJobsRequest) IsSetAfterIndex() bool {
+	return p.AfterIndex != nil
+}
+
+func (p *TWatchJobsRequest) IsSetJobID() bool {
+	return p.JobID != nil
+}
+
+func (p *TWatchJobsRequest) IsSetLimit() bool {
+	return p.Limit != nil
+}
+
+func (p *TWatchJobsRequest) IsSetWaitMs() bool {
+	return p.WaitMs != nil
+}
+
+func (p *TWatchJobsRequest) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 2:
+			if fieldTypeId == thrift.I64 {
+				if err := p.ReadField2(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 3:
+			if fieldTypeId == thrift.I64 {
+				if err := p.ReadField3(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 4:
+			if fieldTypeId == thrift.I32 {
+				if err := p.ReadField4(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 5:
+			if fieldTypeId == thrift.I64 {
+				if err := p.ReadField5(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *TWatchJobsRequest) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Ctx = &TRequestContext{}
+	if err := p.Ctx.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Ctx), err)
+	}
+	return nil
+}
+
+func (p *TWatchJobsRequest) ReadField2(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI64(ctx); err != nil {
+		return thrift.PrependError("error reading field 2: ", err)
+	} else {
+		p.AfterIndex = &v
+	}
+	return nil
+}
+
+func (p *TWatchJobsRequest) ReadField3(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI64(ctx); err != nil {
+		return thrift.PrependError("error reading field 3: ", err)
+	} else {
+		p.JobID = &v
+	}
+	return nil
+}
+
+func (p *TWatchJobsRequest) ReadField4(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI32(ctx); err != nil {
+		return thrift.PrependError("error reading field 4: ", err)
+	} else {
+		p.Limit = &v
+	}
+	return nil
+}
+
+func (p *TWatchJobsRequest) ReadField5(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI64(ctx); err != nil {
+		return thrift.PrependError("error reading field 5: ", err)
+	} else {
+		p.WaitMs = &v
+	}
+	return nil
+}
+
+func (p *TWatchJobsRequest) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TWatchJobsRequest"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField2(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField3(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField4(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField5(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TWatchJobsRequest) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetCtx() {
+		if err := oprot.WriteFieldBegin(ctx, "ctx", thrift.STRUCT, 1); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:ctx: ", p), err)
+		}
+		if err := p.Ctx.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Ctx), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 1:ctx: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TWatchJobsRequest) writeField2(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetAfterIndex() {
+		if err := oprot.WriteFieldBegin(ctx, "after_index", thrift.I64, 2); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 2:after_index: ", p), err)
+		}
+		if err := oprot.WriteI64(ctx, int64(*p.AfterIndex)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.after_index (2) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 2:after_index: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TWatchJobsRequest) writeField3(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetJobID() {
+		if err := oprot.WriteFieldBegin(ctx, "job_id", thrift.I64, 3); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 3:job_id: ", p), err)
+		}
+		if err := oprot.WriteI64(ctx, int64(*p.JobID)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.job_id (3) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 3:job_id: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TWatchJobsRequest) writeField4(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetLimit() {
+		if err := oprot.WriteFieldBegin(ctx, "limit", thrift.I32, 4); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 4:limit: ", p), err)
+		}
+		if err := oprot.WriteI32(ctx, int32(*p.Limit)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.limit (4) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 4:limit: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TWatchJobsRequest) writeField5(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetWaitMs() {
+		if err := oprot.WriteFieldBegin(ctx, "wait_ms", thrift.I64, 5); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 5:wait_ms: ", p), err)
+		}
+		if err := oprot.WriteI64(ctx, int64(*p.WaitMs)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.wait_ms (5) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 5:wait_ms: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TWatchJobsRequest) Equals(other *TWatchJobsRequest) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if !p.Ctx.Equals(other.Ctx) {
+		return false
+	}
+	if p.AfterIndex != other.AfterIndex {
+		if p.AfterIndex == nil || other.AfterIndex == nil {
+			return false
+		}
+		if (*p.AfterIndex) != (*other.AfterIndex) {
+			return false
+		}
+	}
+	if p.JobID != other.JobID {
+		if p.JobID == nil || other.JobID == nil {
+			return false
+		}
+		if (*p.JobID) != (*other.JobID) {
+			return false
+		}
+	}
+	if p.Limit != other.Limit {
+		if p.Limit == nil || other.Limit == nil {
+			return false
+		}
+		if (*p.Limit) != (*other.Limit) {
+			return false
+		}
+	}
+	if p.WaitMs != other.WaitMs {
+		if p.WaitMs == nil || other.WaitMs == nil {
+			return false
+		}
+		if (*p.WaitMs) != (*other.WaitMs) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *TWatchJobsRequest) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TWatchJobsRequest(%+v)", *p)
+}
+
+// Attributes:
+//   - Events: In the order of the log; empty when the wait was over.
+//   - NextIndex: The after_index to go on from, at any master.
+//   - Job: Of a watch on one job: the job, no newer than the events.
+type TWatchJobsResponse struct {
+	Events    []*TJobEvent `thrift:"events,1,required" db:"events" json:"events"`
+	NextIndex int64        `thrift:"next_index,2,required" db:"next_index" json:"next_index"`
+	Job       *TJob        `thrift:"job,3" db:"job" json:"job,omitempty"`
+}
+
+func NewTWatchJobsResponse() *TWatchJobsResponse {
+	return &TWatchJobsResponse{}
+}
+
+func (p *TWatchJobsResponse) GetEvents() []*TJobEvent {
+	return p.Events
+}
+
+func (p *TWatchJobsResponse) GetNextIndex() int64 {
+	return p.NextIndex
+}
+
+var TWatchJobsResponse_Job_DEFAULT *TJob
+
+func (p *TWatchJobsResponse) GetJob() *TJob {
+	if !p.IsSetJob() {
+		return TWatchJobsResponse_Job_DEFAULT
+	}
+	return p.Job
+}
+func (p *TWatchJobsResponse) IsSetJob() bool {
+	return p.Job != nil
+}
+
+func (p *TWatchJobsResponse) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	var issetEvents bool = false
+	var issetNextIndex bool = false
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.LIST {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+				issetEvents = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 2:
+			if fieldTypeId == thrift.I64 {
+				if err := p.ReadField2(ctx, iprot); err != nil {
+					return err
+				}
+				issetNextIndex = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 3:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField3(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	if !issetEvents {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Events is not set"))
+	}
+	if !issetNextIndex {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field NextIndex is not set"))
+	}
+	return nil
+}
+
+func (p *TWatchJobsResponse) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	_, size, err := iprot.ReadListBegin(ctx)
+	if err != nil {
+		return thrift.PrependError("error reading list begin: ", err)
+	}
+	tSlice := make([]*TJobEvent, 0, size)
+	p.Events = tSlice
+	for i := 0; i < size; i++ {
+		_elem48 := &TJobEvent{}
+		if err := _elem48.Read(ctx, iprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", _elem48), err)
+		}
+		p.Events = append(p.Events, _elem48)
+	}
+	if err := iprot.ReadListEnd(ctx); err != nil {
+		return thrift.PrependError("error reading list end: ", err)
+	}
+	return nil
+}
+
+func (p *TWatchJobsResponse) ReadField2(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI64(ctx); err != nil {
+		return thrift.PrependError("error reading field 2: ", err)
+	} else {
+		p.NextIndex = v
+	}
+	return nil
+}
+
+func (p *TWatchJobsResponse) ReadField3(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Job = &TJob{}
+	if err := p.Job.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Job), err)
+	}
+	return nil
+}
+
+func (p *TWatchJobsResponse) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TWatchJobsResponse"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField2(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField3(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TWatchJobsResponse) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "events", thrift.LIST, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:events: ", p), err)
+	}
+	if err := oprot.WriteListBegin(ctx, thrift.STRUCT, len(p.Events)); err != nil {
+		return thrift.PrependError("error writing list begin: ", err)
+	}
+	for _, v := range p.Events {
+		if err := v.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", v), err)
+		}
+	}
+	if err := oprot.WriteListEnd(ctx); err != nil {
+		return thrift.PrependError("error writing list end: ", err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:events: ", p), err)
+	}
+	return err
+}
+
+func (p *TWatchJobsResponse) writeField2(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "next_index", thrift.I64, 2); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 2:next_index: ", p), err)
+	}
+	if err := oprot.WriteI64(ctx, int64(p.NextIndex)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.next_index (2) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 2:next_index: ", p), err)
+	}
+	return err
+}
+
+func (p *TWatchJobsResponse) writeField3(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetJob() {
+		if err := oprot.WriteFieldBegin(ctx, "job", thrift.STRUCT, 3); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 3:job: ", p), err)
+		}
+		if err := p.Job.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Job), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 3:job: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TWatchJobsResponse) Equals(other *TWatchJobsResponse) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if len(p.Events) != len(other.Events) {
+		return false
+	}
+	for i, _tgt := range p.Events {
+		_src49 := other.Events[i]
+		if !_tgt.Equals(_src49) {
+			return false
+		}
+	}
+	if p.NextIndex != other.NextIndex {
+		return false
+	}
+	if !p.Job.Equals(other.Job) {
+		return false
+	}
+	return true
+}
+
+func (p *TWatchJobsResponse) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TWatchJobsResponse(%+v)", *p)
+}
+
 // Attributes:
 //   - NodeID
 //   - Version
@@ -19358,6 +20398,18 @@ type AdminService interface {
 	// Parameters:
 	//  - Request
 	ReleaseSlot(ctx context.Context, request *TJobVerbRequest) (_r *TJob, _err error)
+	// Releases what an UNKNOWN job holds, after the dataset was read and the catalog
+	// refreshed where both can be. It may take as long as the refresher does.
+	//
+	// Parameters:
+	//  - Request
+	ForceReleaseJob(ctx context.Context, request *TJobVerbRequest) (_r *TJob, _err error)
+	// Parameters:
+	//  - Request
+	ExplainJob(ctx context.Context, request *TGetJobRequest) (_r *TExplainJobResponse, _err error)
+	// Parameters:
+	//  - Request
+	WatchJobs(ctx context.Context, request *TWatchJobsRequest) (_r *TWatchJobsResponse, _err error)
 	// Parameters:
 	//  - Request
 	InspectDataset(ctx context.Context, request *TInspectDatasetRequest) (_r *TInspectDatasetResponse, _err error)
@@ -19440,34 +20492,11 @@ func (p *AdminServiceClient) SetLastResponseMeta_(meta thrift.ResponseMeta) {
 // Parameters:
 //   - Request
 func (p *AdminServiceClient) Status(ctx context.Context, request *TListRequest) (_r *TStatusResponse, _err error) {
-	var _args46 AdminServiceStatusArgs
-	_args46.Request = request
-	var _result48 AdminServiceStatusResult
-	var _meta47 thrift.ResponseMeta
-	_meta47, _err = p.Client_().Call(ctx, "status", &_args46, &_result48)
-	p.SetLastResponseMeta_(_meta47)
-	if _err != nil {
-		return
-	}
-	switch {
-	case _result48.Error != nil:
-		return _r, _result48.Error
-	}
-
-	if _ret49 := _result48.GetSuccess(); _ret49 != nil {
-		return _ret49, nil
-	}
-	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "status failed: unknown result")
-}
-
-// Parameters:
-//   - Request
-func (p *AdminServiceClient) Submit(ctx context.Context, request *TSubmitRequest) (_r *TSubmitResponse, _err error) {
-	var _args50 AdminServiceSubmitArgs
+	var _args50 AdminServiceStatusArgs
 	_args50.Request = request
-	var _result52 AdminServiceSubmitResult
+	var _result52 AdminServiceStatusResult
 	var _meta51 thrift.ResponseMeta
-	_meta51, _err = p.Client_().Call(ctx, "submit", &_args50, &_result52)
+	_meta51, _err = p.Client_().Call(ctx, "status", &_args50, &_result52)
 	p.SetLastResponseMeta_(_meta51)
 	if _err != nil {
 		return
@@ -19480,17 +20509,17 @@ func (p *AdminServiceClient) Submit(ctx context.Context, request *TSubmitRequest
 	if _ret53 := _result52.GetSuccess(); _ret53 != nil {
 		return _ret53, nil
 	}
-	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "submit failed: unknown result")
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "status failed: unknown result")
 }
 
 // Parameters:
 //   - Request
-func (p *AdminServiceClient) GetJob(ctx context.Context, request *TGetJobRequest) (_r *TJob, _err error) {
-	var _args54 AdminServiceGetJobArgs
+func (p *AdminServiceClient) Submit(ctx context.Context, request *TSubmitRequest) (_r *TSubmitResponse, _err error) {
+	var _args54 AdminServiceSubmitArgs
 	_args54.Request = request
-	var _result56 AdminServiceGetJobResult
+	var _result56 AdminServiceSubmitResult
 	var _meta55 thrift.ResponseMeta
-	_meta55, _err = p.Client_().Call(ctx, "getJob", &_args54, &_result56)
+	_meta55, _err = p.Client_().Call(ctx, "submit", &_args54, &_result56)
 	p.SetLastResponseMeta_(_meta55)
 	if _err != nil {
 		return
@@ -19503,17 +20532,17 @@ func (p *AdminServiceClient) GetJob(ctx context.Context, request *TGetJobRequest
 	if _ret57 := _result56.GetSuccess(); _ret57 != nil {
 		return _ret57, nil
 	}
-	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "getJob failed: unknown result")
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "submit failed: unknown result")
 }
 
 // Parameters:
 //   - Request
-func (p *AdminServiceClient) ListJobs(ctx context.Context, request *TListJobsRequest) (_r *TListJobsResponse, _err error) {
-	var _args58 AdminServiceListJobsArgs
+func (p *AdminServiceClient) GetJob(ctx context.Context, request *TGetJobRequest) (_r *TJob, _err error) {
+	var _args58 AdminServiceGetJobArgs
 	_args58.Request = request
-	var _result60 AdminServiceListJobsResult
+	var _result60 AdminServiceGetJobResult
 	var _meta59 thrift.ResponseMeta
-	_meta59, _err = p.Client_().Call(ctx, "listJobs", &_args58, &_result60)
+	_meta59, _err = p.Client_().Call(ctx, "getJob", &_args58, &_result60)
 	p.SetLastResponseMeta_(_meta59)
 	if _err != nil {
 		return
@@ -19526,17 +20555,17 @@ func (p *AdminServiceClient) ListJobs(ctx context.Context, request *TListJobsReq
 	if _ret61 := _result60.GetSuccess(); _ret61 != nil {
 		return _ret61, nil
 	}
-	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "listJobs failed: unknown result")
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "getJob failed: unknown result")
 }
 
 // Parameters:
 //   - Request
-func (p *AdminServiceClient) JobHistory(ctx context.Context, request *TJobHistoryRequest) (_r *TJobHistoryResponse, _err error) {
-	var _args62 AdminServiceJobHistoryArgs
+func (p *AdminServiceClient) ListJobs(ctx context.Context, request *TListJobsRequest) (_r *TListJobsResponse, _err error) {
+	var _args62 AdminServiceListJobsArgs
 	_args62.Request = request
-	var _result64 AdminServiceJobHistoryResult
+	var _result64 AdminServiceListJobsResult
 	var _meta63 thrift.ResponseMeta
-	_meta63, _err = p.Client_().Call(ctx, "jobHistory", &_args62, &_result64)
+	_meta63, _err = p.Client_().Call(ctx, "listJobs", &_args62, &_result64)
 	p.SetLastResponseMeta_(_meta63)
 	if _err != nil {
 		return
@@ -19549,17 +20578,17 @@ func (p *AdminServiceClient) JobHistory(ctx context.Context, request *TJobHistor
 	if _ret65 := _result64.GetSuccess(); _ret65 != nil {
 		return _ret65, nil
 	}
-	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "jobHistory failed: unknown result")
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "listJobs failed: unknown result")
 }
 
 // Parameters:
 //   - Request
-func (p *AdminServiceClient) WaitJob(ctx context.Context, request *TWaitJobRequest) (_r *TJob, _err error) {
-	var _args66 AdminServiceWaitJobArgs
+func (p *AdminServiceClient) JobHistory(ctx context.Context, request *TJobHistoryRequest) (_r *TJobHistoryResponse, _err error) {
+	var _args66 AdminServiceJobHistoryArgs
 	_args66.Request = request
-	var _result68 AdminServiceWaitJobResult
+	var _result68 AdminServiceJobHistoryResult
 	var _meta67 thrift.ResponseMeta
-	_meta67, _err = p.Client_().Call(ctx, "waitJob", &_args66, &_result68)
+	_meta67, _err = p.Client_().Call(ctx, "jobHistory", &_args66, &_result68)
 	p.SetLastResponseMeta_(_meta67)
 	if _err != nil {
 		return
@@ -19572,17 +20601,17 @@ func (p *AdminServiceClient) WaitJob(ctx context.Context, request *TWaitJobReque
 	if _ret69 := _result68.GetSuccess(); _ret69 != nil {
 		return _ret69, nil
 	}
-	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "waitJob failed: unknown result")
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "jobHistory failed: unknown result")
 }
 
 // Parameters:
 //   - Request
-func (p *AdminServiceClient) CancelJob(ctx context.Context, request *TJobVerbRequest) (_r *TJob, _err error) {
-	var _args70 AdminServiceCancelJobArgs
+func (p *AdminServiceClient) WaitJob(ctx context.Context, request *TWaitJobRequest) (_r *TJob, _err error) {
+	var _args70 AdminServiceWaitJobArgs
 	_args70.Request = request
-	var _result72 AdminServiceCancelJobResult
+	var _result72 AdminServiceWaitJobResult
 	var _meta71 thrift.ResponseMeta
-	_meta71, _err = p.Client_().Call(ctx, "cancelJob", &_args70, &_result72)
+	_meta71, _err = p.Client_().Call(ctx, "waitJob", &_args70, &_result72)
 	p.SetLastResponseMeta_(_meta71)
 	if _err != nil {
 		return
@@ -19595,17 +20624,17 @@ func (p *AdminServiceClient) CancelJob(ctx context.Context, request *TJobVerbReq
 	if _ret73 := _result72.GetSuccess(); _ret73 != nil {
 		return _ret73, nil
 	}
-	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "cancelJob failed: unknown result")
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "waitJob failed: unknown result")
 }
 
 // Parameters:
 //   - Request
-func (p *AdminServiceClient) ReleaseSlot(ctx context.Context, request *TJobVerbRequest) (_r *TJob, _err error) {
-	var _args74 AdminServiceReleaseSlotArgs
+func (p *AdminServiceClient) CancelJob(ctx context.Context, request *TJobVerbRequest) (_r *TJob, _err error) {
+	var _args74 AdminServiceCancelJobArgs
 	_args74.Request = request
-	var _result76 AdminServiceReleaseSlotResult
+	var _result76 AdminServiceCancelJobResult
 	var _meta75 thrift.ResponseMeta
-	_meta75, _err = p.Client_().Call(ctx, "releaseSlot", &_args74, &_result76)
+	_meta75, _err = p.Client_().Call(ctx, "cancelJob", &_args74, &_result76)
 	p.SetLastResponseMeta_(_meta75)
 	if _err != nil {
 		return
@@ -19618,17 +20647,17 @@ func (p *AdminServiceClient) ReleaseSlot(ctx context.Context, request *TJobVerbR
 	if _ret77 := _result76.GetSuccess(); _ret77 != nil {
 		return _ret77, nil
 	}
-	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "releaseSlot failed: unknown result")
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "cancelJob failed: unknown result")
 }
 
 // Parameters:
 //   - Request
-func (p *AdminServiceClient) InspectDataset(ctx context.Context, request *TInspectDatasetRequest) (_r *TInspectDatasetResponse, _err error) {
-	var _args78 AdminServiceInspectDatasetArgs
+func (p *AdminServiceClient) ReleaseSlot(ctx context.Context, request *TJobVerbRequest) (_r *TJob, _err error) {
+	var _args78 AdminServiceReleaseSlotArgs
 	_args78.Request = request
-	var _result80 AdminServiceInspectDatasetResult
+	var _result80 AdminServiceReleaseSlotResult
 	var _meta79 thrift.ResponseMeta
-	_meta79, _err = p.Client_().Call(ctx, "inspectDataset", &_args78, &_result80)
+	_meta79, _err = p.Client_().Call(ctx, "releaseSlot", &_args78, &_result80)
 	p.SetLastResponseMeta_(_meta79)
 	if _err != nil {
 		return
@@ -19641,17 +20670,20 @@ func (p *AdminServiceClient) InspectDataset(ctx context.Context, request *TInspe
 	if _ret81 := _result80.GetSuccess(); _ret81 != nil {
 		return _ret81, nil
 	}
-	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "inspectDataset failed: unknown result")
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "releaseSlot failed: unknown result")
 }
 
+// Releases what an UNKNOWN job holds, after the dataset was read and the catalog
+// refreshed where both can be. It may take as long as the refresher does.
+//
 // Parameters:
 //   - Request
-func (p *AdminServiceClient) PutCatalog(ctx context.Context, request *TPutCatalogRequest) (_r *TCatalog, _err error) {
-	var _args82 AdminServicePutCatalogArgs
+func (p *AdminServiceClient) ForceReleaseJob(ctx context.Context, request *TJobVerbRequest) (_r *TJob, _err error) {
+	var _args82 AdminServiceForceReleaseJobArgs
 	_args82.Request = request
-	var _result84 AdminServicePutCatalogResult
+	var _result84 AdminServiceForceReleaseJobResult
 	var _meta83 thrift.ResponseMeta
-	_meta83, _err = p.Client_().Call(ctx, "putCatalog", &_args82, &_result84)
+	_meta83, _err = p.Client_().Call(ctx, "forceReleaseJob", &_args82, &_result84)
 	p.SetLastResponseMeta_(_meta83)
 	if _err != nil {
 		return
@@ -19664,17 +20696,17 @@ func (p *AdminServiceClient) PutCatalog(ctx context.Context, request *TPutCatalo
 	if _ret85 := _result84.GetSuccess(); _ret85 != nil {
 		return _ret85, nil
 	}
-	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "putCatalog failed: unknown result")
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "forceReleaseJob failed: unknown result")
 }
 
 // Parameters:
 //   - Request
-func (p *AdminServiceClient) GetCatalog(ctx context.Context, request *TGetCatalogRequest) (_r *TCatalog, _err error) {
-	var _args86 AdminServiceGetCatalogArgs
+func (p *AdminServiceClient) ExplainJob(ctx context.Context, request *TGetJobRequest) (_r *TExplainJobResponse, _err error) {
+	var _args86 AdminServiceExplainJobArgs
 	_args86.Request = request
-	var _result88 AdminServiceGetCatalogResult
+	var _result88 AdminServiceExplainJobResult
 	var _meta87 thrift.ResponseMeta
-	_meta87, _err = p.Client_().Call(ctx, "getCatalog", &_args86, &_result88)
+	_meta87, _err = p.Client_().Call(ctx, "explainJob", &_args86, &_result88)
 	p.SetLastResponseMeta_(_meta87)
 	if _err != nil {
 		return
@@ -19687,17 +20719,17 @@ func (p *AdminServiceClient) GetCatalog(ctx context.Context, request *TGetCatalo
 	if _ret89 := _result88.GetSuccess(); _ret89 != nil {
 		return _ret89, nil
 	}
-	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "getCatalog failed: unknown result")
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "explainJob failed: unknown result")
 }
 
 // Parameters:
 //   - Request
-func (p *AdminServiceClient) ListCatalogs(ctx context.Context, request *TListRequest) (_r *TListCatalogsResponse, _err error) {
-	var _args90 AdminServiceListCatalogsArgs
+func (p *AdminServiceClient) WatchJobs(ctx context.Context, request *TWatchJobsRequest) (_r *TWatchJobsResponse, _err error) {
+	var _args90 AdminServiceWatchJobsArgs
 	_args90.Request = request
-	var _result92 AdminServiceListCatalogsResult
+	var _result92 AdminServiceWatchJobsResult
 	var _meta91 thrift.ResponseMeta
-	_meta91, _err = p.Client_().Call(ctx, "listCatalogs", &_args90, &_result92)
+	_meta91, _err = p.Client_().Call(ctx, "watchJobs", &_args90, &_result92)
 	p.SetLastResponseMeta_(_meta91)
 	if _err != nil {
 		return
@@ -19710,17 +20742,17 @@ func (p *AdminServiceClient) ListCatalogs(ctx context.Context, request *TListReq
 	if _ret93 := _result92.GetSuccess(); _ret93 != nil {
 		return _ret93, nil
 	}
-	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "listCatalogs failed: unknown result")
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "watchJobs failed: unknown result")
 }
 
 // Parameters:
 //   - Request
-func (p *AdminServiceClient) RemoveCatalog(ctx context.Context, request *TGetCatalogRequest) (_r *TRemoveResponse, _err error) {
-	var _args94 AdminServiceRemoveCatalogArgs
+func (p *AdminServiceClient) InspectDataset(ctx context.Context, request *TInspectDatasetRequest) (_r *TInspectDatasetResponse, _err error) {
+	var _args94 AdminServiceInspectDatasetArgs
 	_args94.Request = request
-	var _result96 AdminServiceRemoveCatalogResult
+	var _result96 AdminServiceInspectDatasetResult
 	var _meta95 thrift.ResponseMeta
-	_meta95, _err = p.Client_().Call(ctx, "removeCatalog", &_args94, &_result96)
+	_meta95, _err = p.Client_().Call(ctx, "inspectDataset", &_args94, &_result96)
 	p.SetLastResponseMeta_(_meta95)
 	if _err != nil {
 		return
@@ -19733,17 +20765,17 @@ func (p *AdminServiceClient) RemoveCatalog(ctx context.Context, request *TGetCat
 	if _ret97 := _result96.GetSuccess(); _ret97 != nil {
 		return _ret97, nil
 	}
-	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "removeCatalog failed: unknown result")
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "inspectDataset failed: unknown result")
 }
 
 // Parameters:
 //   - Request
-func (p *AdminServiceClient) AddBackend(ctx context.Context, request *TAddBackendRequest) (_r *TBackend, _err error) {
-	var _args98 AdminServiceAddBackendArgs
+func (p *AdminServiceClient) PutCatalog(ctx context.Context, request *TPutCatalogRequest) (_r *TCatalog, _err error) {
+	var _args98 AdminServicePutCatalogArgs
 	_args98.Request = request
-	var _result100 AdminServiceAddBackendResult
+	var _result100 AdminServicePutCatalogResult
 	var _meta99 thrift.ResponseMeta
-	_meta99, _err = p.Client_().Call(ctx, "addBackend", &_args98, &_result100)
+	_meta99, _err = p.Client_().Call(ctx, "putCatalog", &_args98, &_result100)
 	p.SetLastResponseMeta_(_meta99)
 	if _err != nil {
 		return
@@ -19756,17 +20788,17 @@ func (p *AdminServiceClient) AddBackend(ctx context.Context, request *TAddBacken
 	if _ret101 := _result100.GetSuccess(); _ret101 != nil {
 		return _ret101, nil
 	}
-	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "addBackend failed: unknown result")
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "putCatalog failed: unknown result")
 }
 
 // Parameters:
 //   - Request
-func (p *AdminServiceClient) ListBackends(ctx context.Context, request *TListRequest) (_r *TListBackendsResponse, _err error) {
-	var _args102 AdminServiceListBackendsArgs
+func (p *AdminServiceClient) GetCatalog(ctx context.Context, request *TGetCatalogRequest) (_r *TCatalog, _err error) {
+	var _args102 AdminServiceGetCatalogArgs
 	_args102.Request = request
-	var _result104 AdminServiceListBackendsResult
+	var _result104 AdminServiceGetCatalogResult
 	var _meta103 thrift.ResponseMeta
-	_meta103, _err = p.Client_().Call(ctx, "listBackends", &_args102, &_result104)
+	_meta103, _err = p.Client_().Call(ctx, "getCatalog", &_args102, &_result104)
 	p.SetLastResponseMeta_(_meta103)
 	if _err != nil {
 		return
@@ -19779,17 +20811,17 @@ func (p *AdminServiceClient) ListBackends(ctx context.Context, request *TListReq
 	if _ret105 := _result104.GetSuccess(); _ret105 != nil {
 		return _ret105, nil
 	}
-	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "listBackends failed: unknown result")
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "getCatalog failed: unknown result")
 }
 
 // Parameters:
 //   - Request
-func (p *AdminServiceClient) RemoveBackend(ctx context.Context, request *TBackendRequest) (_r *TRemoveResponse, _err error) {
-	var _args106 AdminServiceRemoveBackendArgs
+func (p *AdminServiceClient) ListCatalogs(ctx context.Context, request *TListRequest) (_r *TListCatalogsResponse, _err error) {
+	var _args106 AdminServiceListCatalogsArgs
 	_args106.Request = request
-	var _result108 AdminServiceRemoveBackendResult
+	var _result108 AdminServiceListCatalogsResult
 	var _meta107 thrift.ResponseMeta
-	_meta107, _err = p.Client_().Call(ctx, "removeBackend", &_args106, &_result108)
+	_meta107, _err = p.Client_().Call(ctx, "listCatalogs", &_args106, &_result108)
 	p.SetLastResponseMeta_(_meta107)
 	if _err != nil {
 		return
@@ -19802,17 +20834,17 @@ func (p *AdminServiceClient) RemoveBackend(ctx context.Context, request *TBacken
 	if _ret109 := _result108.GetSuccess(); _ret109 != nil {
 		return _ret109, nil
 	}
-	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "removeBackend failed: unknown result")
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "listCatalogs failed: unknown result")
 }
 
 // Parameters:
 //   - Request
-func (p *AdminServiceClient) DrainBackend(ctx context.Context, request *TBackendRequest) (_r *TBackend, _err error) {
-	var _args110 AdminServiceDrainBackendArgs
+func (p *AdminServiceClient) RemoveCatalog(ctx context.Context, request *TGetCatalogRequest) (_r *TRemoveResponse, _err error) {
+	var _args110 AdminServiceRemoveCatalogArgs
 	_args110.Request = request
-	var _result112 AdminServiceDrainBackendResult
+	var _result112 AdminServiceRemoveCatalogResult
 	var _meta111 thrift.ResponseMeta
-	_meta111, _err = p.Client_().Call(ctx, "drainBackend", &_args110, &_result112)
+	_meta111, _err = p.Client_().Call(ctx, "removeCatalog", &_args110, &_result112)
 	p.SetLastResponseMeta_(_meta111)
 	if _err != nil {
 		return
@@ -19825,17 +20857,17 @@ func (p *AdminServiceClient) DrainBackend(ctx context.Context, request *TBackend
 	if _ret113 := _result112.GetSuccess(); _ret113 != nil {
 		return _ret113, nil
 	}
-	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "drainBackend failed: unknown result")
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "removeCatalog failed: unknown result")
 }
 
 // Parameters:
 //   - Request
-func (p *AdminServiceClient) UndrainBackend(ctx context.Context, request *TBackendRequest) (_r *TBackend, _err error) {
-	var _args114 AdminServiceUndrainBackendArgs
+func (p *AdminServiceClient) AddBackend(ctx context.Context, request *TAddBackendRequest) (_r *TBackend, _err error) {
+	var _args114 AdminServiceAddBackendArgs
 	_args114.Request = request
-	var _result116 AdminServiceUndrainBackendResult
+	var _result116 AdminServiceAddBackendResult
 	var _meta115 thrift.ResponseMeta
-	_meta115, _err = p.Client_().Call(ctx, "undrainBackend", &_args114, &_result116)
+	_meta115, _err = p.Client_().Call(ctx, "addBackend", &_args114, &_result116)
 	p.SetLastResponseMeta_(_meta115)
 	if _err != nil {
 		return
@@ -19848,17 +20880,17 @@ func (p *AdminServiceClient) UndrainBackend(ctx context.Context, request *TBacke
 	if _ret117 := _result116.GetSuccess(); _ret117 != nil {
 		return _ret117, nil
 	}
-	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "undrainBackend failed: unknown result")
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "addBackend failed: unknown result")
 }
 
 // Parameters:
 //   - Request
-func (p *AdminServiceClient) ListSettings(ctx context.Context, request *TListRequest) (_r *TListSettingsResponse, _err error) {
-	var _args118 AdminServiceListSettingsArgs
+func (p *AdminServiceClient) ListBackends(ctx context.Context, request *TListRequest) (_r *TListBackendsResponse, _err error) {
+	var _args118 AdminServiceListBackendsArgs
 	_args118.Request = request
-	var _result120 AdminServiceListSettingsResult
+	var _result120 AdminServiceListBackendsResult
 	var _meta119 thrift.ResponseMeta
-	_meta119, _err = p.Client_().Call(ctx, "listSettings", &_args118, &_result120)
+	_meta119, _err = p.Client_().Call(ctx, "listBackends", &_args118, &_result120)
 	p.SetLastResponseMeta_(_meta119)
 	if _err != nil {
 		return
@@ -19871,17 +20903,17 @@ func (p *AdminServiceClient) ListSettings(ctx context.Context, request *TListReq
 	if _ret121 := _result120.GetSuccess(); _ret121 != nil {
 		return _ret121, nil
 	}
-	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "listSettings failed: unknown result")
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "listBackends failed: unknown result")
 }
 
 // Parameters:
 //   - Request
-func (p *AdminServiceClient) SetSettings(ctx context.Context, request *TSetSettingsRequest) (_r *TListSettingsResponse, _err error) {
-	var _args122 AdminServiceSetSettingsArgs
+func (p *AdminServiceClient) RemoveBackend(ctx context.Context, request *TBackendRequest) (_r *TRemoveResponse, _err error) {
+	var _args122 AdminServiceRemoveBackendArgs
 	_args122.Request = request
-	var _result124 AdminServiceSetSettingsResult
+	var _result124 AdminServiceRemoveBackendResult
 	var _meta123 thrift.ResponseMeta
-	_meta123, _err = p.Client_().Call(ctx, "setSettings", &_args122, &_result124)
+	_meta123, _err = p.Client_().Call(ctx, "removeBackend", &_args122, &_result124)
 	p.SetLastResponseMeta_(_meta123)
 	if _err != nil {
 		return
@@ -19894,17 +20926,17 @@ func (p *AdminServiceClient) SetSettings(ctx context.Context, request *TSetSetti
 	if _ret125 := _result124.GetSuccess(); _ret125 != nil {
 		return _ret125, nil
 	}
-	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "setSettings failed: unknown result")
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "removeBackend failed: unknown result")
 }
 
 // Parameters:
 //   - Request
-func (p *AdminServiceClient) ResetSettings(ctx context.Context, request *TResetSettingsRequest) (_r *TListSettingsResponse, _err error) {
-	var _args126 AdminServiceResetSettingsArgs
+func (p *AdminServiceClient) DrainBackend(ctx context.Context, request *TBackendRequest) (_r *TBackend, _err error) {
+	var _args126 AdminServiceDrainBackendArgs
 	_args126.Request = request
-	var _result128 AdminServiceResetSettingsResult
+	var _result128 AdminServiceDrainBackendResult
 	var _meta127 thrift.ResponseMeta
-	_meta127, _err = p.Client_().Call(ctx, "resetSettings", &_args126, &_result128)
+	_meta127, _err = p.Client_().Call(ctx, "drainBackend", &_args126, &_result128)
 	p.SetLastResponseMeta_(_meta127)
 	if _err != nil {
 		return
@@ -19917,17 +20949,17 @@ func (p *AdminServiceClient) ResetSettings(ctx context.Context, request *TResetS
 	if _ret129 := _result128.GetSuccess(); _ret129 != nil {
 		return _ret129, nil
 	}
-	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "resetSettings failed: unknown result")
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "drainBackend failed: unknown result")
 }
 
 // Parameters:
 //   - Request
-func (p *AdminServiceClient) SettingsHistory(ctx context.Context, request *TSettingsHistoryRequest) (_r *TSettingsHistoryResponse, _err error) {
-	var _args130 AdminServiceSettingsHistoryArgs
+func (p *AdminServiceClient) UndrainBackend(ctx context.Context, request *TBackendRequest) (_r *TBackend, _err error) {
+	var _args130 AdminServiceUndrainBackendArgs
 	_args130.Request = request
-	var _result132 AdminServiceSettingsHistoryResult
+	var _result132 AdminServiceUndrainBackendResult
 	var _meta131 thrift.ResponseMeta
-	_meta131, _err = p.Client_().Call(ctx, "settingsHistory", &_args130, &_result132)
+	_meta131, _err = p.Client_().Call(ctx, "undrainBackend", &_args130, &_result132)
 	p.SetLastResponseMeta_(_meta131)
 	if _err != nil {
 		return
@@ -19939,6 +20971,98 @@ func (p *AdminServiceClient) SettingsHistory(ctx context.Context, request *TSett
 
 	if _ret133 := _result132.GetSuccess(); _ret133 != nil {
 		return _ret133, nil
+	}
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "undrainBackend failed: unknown result")
+}
+
+// Parameters:
+//   - Request
+func (p *AdminServiceClient) ListSettings(ctx context.Context, request *TListRequest) (_r *TListSettingsResponse, _err error) {
+	var _args134 AdminServiceListSettingsArgs
+	_args134.Request = request
+	var _result136 AdminServiceListSettingsResult
+	var _meta135 thrift.ResponseMeta
+	_meta135, _err = p.Client_().Call(ctx, "listSettings", &_args134, &_result136)
+	p.SetLastResponseMeta_(_meta135)
+	if _err != nil {
+		return
+	}
+	switch {
+	case _result136.Error != nil:
+		return _r, _result136.Error
+	}
+
+	if _ret137 := _result136.GetSuccess(); _ret137 != nil {
+		return _ret137, nil
+	}
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "listSettings failed: unknown result")
+}
+
+// Parameters:
+//   - Request
+func (p *AdminServiceClient) SetSettings(ctx context.Context, request *TSetSettingsRequest) (_r *TListSettingsResponse, _err error) {
+	var _args138 AdminServiceSetSettingsArgs
+	_args138.Request = request
+	var _result140 AdminServiceSetSettingsResult
+	var _meta139 thrift.ResponseMeta
+	_meta139, _err = p.Client_().Call(ctx, "setSettings", &_args138, &_result140)
+	p.SetLastResponseMeta_(_meta139)
+	if _err != nil {
+		return
+	}
+	switch {
+	case _result140.Error != nil:
+		return _r, _result140.Error
+	}
+
+	if _ret141 := _result140.GetSuccess(); _ret141 != nil {
+		return _ret141, nil
+	}
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "setSettings failed: unknown result")
+}
+
+// Parameters:
+//   - Request
+func (p *AdminServiceClient) ResetSettings(ctx context.Context, request *TResetSettingsRequest) (_r *TListSettingsResponse, _err error) {
+	var _args142 AdminServiceResetSettingsArgs
+	_args142.Request = request
+	var _result144 AdminServiceResetSettingsResult
+	var _meta143 thrift.ResponseMeta
+	_meta143, _err = p.Client_().Call(ctx, "resetSettings", &_args142, &_result144)
+	p.SetLastResponseMeta_(_meta143)
+	if _err != nil {
+		return
+	}
+	switch {
+	case _result144.Error != nil:
+		return _r, _result144.Error
+	}
+
+	if _ret145 := _result144.GetSuccess(); _ret145 != nil {
+		return _ret145, nil
+	}
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "resetSettings failed: unknown result")
+}
+
+// Parameters:
+//   - Request
+func (p *AdminServiceClient) SettingsHistory(ctx context.Context, request *TSettingsHistoryRequest) (_r *TSettingsHistoryResponse, _err error) {
+	var _args146 AdminServiceSettingsHistoryArgs
+	_args146.Request = request
+	var _result148 AdminServiceSettingsHistoryResult
+	var _meta147 thrift.ResponseMeta
+	_meta147, _err = p.Client_().Call(ctx, "settingsHistory", &_args146, &_result148)
+	p.SetLastResponseMeta_(_meta147)
+	if _err != nil {
+		return
+	}
+	switch {
+	case _result148.Error != nil:
+		return _r, _result148.Error
+	}
+
+	if _ret149 := _result148.GetSuccess(); _ret149 != nil {
+		return _ret149, nil
 	}
 	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "settingsHistory failed: unknown result")
 }
@@ -19963,30 +21087,33 @@ func (p *AdminServiceProcessor) ProcessorMap() map[string]thrift.TProcessorFunct
 
 func NewAdminServiceProcessor(handler AdminService) *AdminServiceProcessor {
 
-	self134 := &AdminServiceProcessor{handler: handler, processorMap: make(map[string]thrift.TProcessorFunction)}
-	self134.processorMap["status"] = &adminServiceProcessorStatus{handler: handler}
-	self134.processorMap["submit"] = &adminServiceProcessorSubmit{handler: handler}
-	self134.processorMap["getJob"] = &adminServiceProcessorGetJob{handler: handler}
-	self134.processorMap["listJobs"] = &adminServiceProcessorListJobs{handler: handler}
-	self134.processorMap["jobHistory"] = &adminServiceProcessorJobHistory{handler: handler}
-	self134.processorMap["waitJob"] = &adminServiceProcessorWaitJob{handler: handler}
-	self134.processorMap["cancelJob"] = &adminServiceProcessorCancelJob{handler: handler}
-	self134.processorMap["releaseSlot"] = &adminServiceProcessorReleaseSlot{handler: handler}
-	self134.processorMap["inspectDataset"] = &adminServiceProcessorInspectDataset{handler: handler}
-	self134.processorMap["putCatalog"] = &adminServiceProcessorPutCatalog{handler: handler}
-	self134.processorMap["getCatalog"] = &adminServiceProcessorGetCatalog{handler: handler}
-	self134.processorMap["listCatalogs"] = &adminServiceProcessorListCatalogs{handler: handler}
-	self134.processorMap["removeCatalog"] = &adminServiceProcessorRemoveCatalog{handler: handler}
-	self134.processorMap["addBackend"] = &adminServiceProcessorAddBackend{handler: handler}
-	self134.processorMap["listBackends"] = &adminServiceProcessorListBackends{handler: handler}
-	self134.processorMap["removeBackend"] = &adminServiceProcessorRemoveBackend{handler: handler}
-	self134.processorMap["drainBackend"] = &adminServiceProcessorDrainBackend{handler: handler}
-	self134.processorMap["undrainBackend"] = &adminServiceProcessorUndrainBackend{handler: handler}
-	self134.processorMap["listSettings"] = &adminServiceProcessorListSettings{handler: handler}
-	self134.processorMap["setSettings"] = &adminServiceProcessorSetSettings{handler: handler}
-	self134.processorMap["resetSettings"] = &adminServiceProcessorResetSettings{handler: handler}
-	self134.processorMap["settingsHistory"] = &adminServiceProcessorSettingsHistory{handler: handler}
-	return self134
+	self150 := &AdminServiceProcessor{handler: handler, processorMap: make(map[string]thrift.TProcessorFunction)}
+	self150.processorMap["status"] = &adminServiceProcessorStatus{handler: handler}
+	self150.processorMap["submit"] = &adminServiceProcessorSubmit{handler: handler}
+	self150.processorMap["getJob"] = &adminServiceProcessorGetJob{handler: handler}
+	self150.processorMap["listJobs"] = &adminServiceProcessorListJobs{handler: handler}
+	self150.processorMap["jobHistory"] = &adminServiceProcessorJobHistory{handler: handler}
+	self150.processorMap["waitJob"] = &adminServiceProcessorWaitJob{handler: handler}
+	self150.processorMap["cancelJob"] = &adminServiceProcessorCancelJob{handler: handler}
+	self150.processorMap["releaseSlot"] = &adminServiceProcessorReleaseSlot{handler: handler}
+	self150.processorMap["forceReleaseJob"] = &adminServiceProcessorForceReleaseJob{handler: handler}
+	self150.processorMap["explainJob"] = &adminServiceProcessorExplainJob{handler: handler}
+	self150.processorMap["watchJobs"] = &adminServiceProcessorWatchJobs{handler: handler}
+	self150.processorMap["inspectDataset"] = &adminServiceProcessorInspectDataset{handler: handler}
+	self150.processorMap["putCatalog"] = &adminServiceProcessorPutCatalog{handler: handler}
+	self150.processorMap["getCatalog"] = &adminServiceProcessorGetCatalog{handler: handler}
+	self150.processorMap["listCatalogs"] = &adminServiceProcessorListCatalogs{handler: handler}
+	self150.processorMap["removeCatalog"] = &adminServiceProcessorRemoveCatalog{handler: handler}
+	self150.processorMap["addBackend"] = &adminServiceProcessorAddBackend{handler: handler}
+	self150.processorMap["listBackends"] = &adminServiceProcessorListBackends{handler: handler}
+	self150.processorMap["removeBackend"] = &adminServiceProcessorRemoveBackend{handler: handler}
+	self150.processorMap["drainBackend"] = &adminServiceProcessorDrainBackend{handler: handler}
+	self150.processorMap["undrainBackend"] = &adminServiceProcessorUndrainBackend{handler: handler}
+	self150.processorMap["listSettings"] = &adminServiceProcessorListSettings{handler: handler}
+	self150.processorMap["setSettings"] = &adminServiceProcessorSetSettings{handler: handler}
+	self150.processorMap["resetSettings"] = &adminServiceProcessorResetSettings{handler: handler}
+	self150.processorMap["settingsHistory"] = &adminServiceProcessorSettingsHistory{handler: handler}
+	return self150
 }
 
 func (p *AdminServiceProcessor) Process(ctx context.Context, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
@@ -19999,12 +21126,12 @@ func (p *AdminServiceProcessor) Process(ctx context.Context, iprot, oprot thrift
 	}
 	iprot.Skip(ctx, thrift.STRUCT)
 	iprot.ReadMessageEnd(ctx)
-	x135 := thrift.NewTApplicationException(thrift.UNKNOWN_METHOD, "Unknown function "+name)
+	x151 := thrift.NewTApplicationException(thrift.UNKNOWN_METHOD, "Unknown function "+name)
 	oprot.WriteMessageBegin(ctx, name, thrift.EXCEPTION, seqId)
-	x135.Write(ctx, oprot)
+	x151.Write(ctx, oprot)
 	oprot.WriteMessageEnd(ctx)
 	oprot.Flush(ctx)
-	return false, x135
+	return false, x151
 
 }
 
@@ -20013,7 +21140,7 @@ type adminServiceProcessorStatus struct {
 }
 
 func (p *adminServiceProcessorStatus) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err136 error
+	var _write_err152 error
 	args := AdminServiceStatusArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -20063,21 +21190,21 @@ func (p *adminServiceProcessorStatus) Process(ctx context.Context, seqId int32, 
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc137 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing status: "+err2.Error())
+			_exc153 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing status: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "status", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err136 = thrift.WrapTException(err2)
+				_write_err152 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc137.Write(ctx, oprot); _write_err136 == nil && err2 != nil {
-				_write_err136 = thrift.WrapTException(err2)
+			if err2 := _exc153.Write(ctx, oprot); _write_err152 == nil && err2 != nil {
+				_write_err152 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err136 == nil && err2 != nil {
-				_write_err136 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err152 == nil && err2 != nil {
+				_write_err152 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err136 == nil && err2 != nil {
-				_write_err136 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err152 == nil && err2 != nil {
+				_write_err152 = thrift.WrapTException(err2)
 			}
-			if _write_err136 != nil {
-				return false, thrift.WrapTException(_write_err136)
+			if _write_err152 != nil {
+				return false, thrift.WrapTException(_write_err152)
 			}
 			return true, err
 		}
@@ -20086,19 +21213,19 @@ func (p *adminServiceProcessorStatus) Process(ctx context.Context, seqId int32, 
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "status", thrift.REPLY, seqId); err2 != nil {
-		_write_err136 = thrift.WrapTException(err2)
+		_write_err152 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err136 == nil && err2 != nil {
-		_write_err136 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err152 == nil && err2 != nil {
+		_write_err152 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err136 == nil && err2 != nil {
-		_write_err136 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err152 == nil && err2 != nil {
+		_write_err152 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err136 == nil && err2 != nil {
-		_write_err136 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err152 == nil && err2 != nil {
+		_write_err152 = thrift.WrapTException(err2)
 	}
-	if _write_err136 != nil {
-		return false, thrift.WrapTException(_write_err136)
+	if _write_err152 != nil {
+		return false, thrift.WrapTException(_write_err152)
 	}
 	return true, err
 }
@@ -20108,7 +21235,7 @@ type adminServiceProcessorSubmit struct {
 }
 
 func (p *adminServiceProcessorSubmit) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err138 error
+	var _write_err154 error
 	args := AdminServiceSubmitArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -20158,21 +21285,21 @@ func (p *adminServiceProcessorSubmit) Process(ctx context.Context, seqId int32, 
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc139 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing submit: "+err2.Error())
+			_exc155 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing submit: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "submit", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err138 = thrift.WrapTException(err2)
+				_write_err154 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc139.Write(ctx, oprot); _write_err138 == nil && err2 != nil {
-				_write_err138 = thrift.WrapTException(err2)
+			if err2 := _exc155.Write(ctx, oprot); _write_err154 == nil && err2 != nil {
+				_write_err154 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err138 == nil && err2 != nil {
-				_write_err138 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err154 == nil && err2 != nil {
+				_write_err154 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err138 == nil && err2 != nil {
-				_write_err138 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err154 == nil && err2 != nil {
+				_write_err154 = thrift.WrapTException(err2)
 			}
-			if _write_err138 != nil {
-				return false, thrift.WrapTException(_write_err138)
+			if _write_err154 != nil {
+				return false, thrift.WrapTException(_write_err154)
 			}
 			return true, err
 		}
@@ -20181,19 +21308,19 @@ func (p *adminServiceProcessorSubmit) Process(ctx context.Context, seqId int32, 
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "submit", thrift.REPLY, seqId); err2 != nil {
-		_write_err138 = thrift.WrapTException(err2)
+		_write_err154 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err138 == nil && err2 != nil {
-		_write_err138 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err154 == nil && err2 != nil {
+		_write_err154 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err138 == nil && err2 != nil {
-		_write_err138 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err154 == nil && err2 != nil {
+		_write_err154 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err138 == nil && err2 != nil {
-		_write_err138 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err154 == nil && err2 != nil {
+		_write_err154 = thrift.WrapTException(err2)
 	}
-	if _write_err138 != nil {
-		return false, thrift.WrapTException(_write_err138)
+	if _write_err154 != nil {
+		return false, thrift.WrapTException(_write_err154)
 	}
 	return true, err
 }
@@ -20203,7 +21330,7 @@ type adminServiceProcessorGetJob struct {
 }
 
 func (p *adminServiceProcessorGetJob) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err140 error
+	var _write_err156 error
 	args := AdminServiceGetJobArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -20253,21 +21380,21 @@ func (p *adminServiceProcessorGetJob) Process(ctx context.Context, seqId int32, 
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc141 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing getJob: "+err2.Error())
+			_exc157 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing getJob: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "getJob", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err140 = thrift.WrapTException(err2)
+				_write_err156 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc141.Write(ctx, oprot); _write_err140 == nil && err2 != nil {
-				_write_err140 = thrift.WrapTException(err2)
+			if err2 := _exc157.Write(ctx, oprot); _write_err156 == nil && err2 != nil {
+				_write_err156 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err140 == nil && err2 != nil {
-				_write_err140 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err156 == nil && err2 != nil {
+				_write_err156 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err140 == nil && err2 != nil {
-				_write_err140 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err156 == nil && err2 != nil {
+				_write_err156 = thrift.WrapTException(err2)
 			}
-			if _write_err140 != nil {
-				return false, thrift.WrapTException(_write_err140)
+			if _write_err156 != nil {
+				return false, thrift.WrapTException(_write_err156)
 			}
 			return true, err
 		}
@@ -20276,19 +21403,19 @@ func (p *adminServiceProcessorGetJob) Process(ctx context.Context, seqId int32, 
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "getJob", thrift.REPLY, seqId); err2 != nil {
-		_write_err140 = thrift.WrapTException(err2)
+		_write_err156 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err140 == nil && err2 != nil {
-		_write_err140 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err156 == nil && err2 != nil {
+		_write_err156 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err140 == nil && err2 != nil {
-		_write_err140 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err156 == nil && err2 != nil {
+		_write_err156 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err140 == nil && err2 != nil {
-		_write_err140 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err156 == nil && err2 != nil {
+		_write_err156 = thrift.WrapTException(err2)
 	}
-	if _write_err140 != nil {
-		return false, thrift.WrapTException(_write_err140)
+	if _write_err156 != nil {
+		return false, thrift.WrapTException(_write_err156)
 	}
 	return true, err
 }
@@ -20298,7 +21425,7 @@ type adminServiceProcessorListJobs struct {
 }
 
 func (p *adminServiceProcessorListJobs) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err142 error
+	var _write_err158 error
 	args := AdminServiceListJobsArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -20348,21 +21475,21 @@ func (p *adminServiceProcessorListJobs) Process(ctx context.Context, seqId int32
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc143 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing listJobs: "+err2.Error())
+			_exc159 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing listJobs: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "listJobs", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err142 = thrift.WrapTException(err2)
+				_write_err158 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc143.Write(ctx, oprot); _write_err142 == nil && err2 != nil {
-				_write_err142 = thrift.WrapTException(err2)
+			if err2 := _exc159.Write(ctx, oprot); _write_err158 == nil && err2 != nil {
+				_write_err158 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err142 == nil && err2 != nil {
-				_write_err142 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err158 == nil && err2 != nil {
+				_write_err158 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err142 == nil && err2 != nil {
-				_write_err142 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err158 == nil && err2 != nil {
+				_write_err158 = thrift.WrapTException(err2)
 			}
-			if _write_err142 != nil {
-				return false, thrift.WrapTException(_write_err142)
+			if _write_err158 != nil {
+				return false, thrift.WrapTException(_write_err158)
 			}
 			return true, err
 		}
@@ -20371,19 +21498,19 @@ func (p *adminServiceProcessorListJobs) Process(ctx context.Context, seqId int32
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "listJobs", thrift.REPLY, seqId); err2 != nil {
-		_write_err142 = thrift.WrapTException(err2)
+		_write_err158 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err142 == nil && err2 != nil {
-		_write_err142 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err158 == nil && err2 != nil {
+		_write_err158 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err142 == nil && err2 != nil {
-		_write_err142 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err158 == nil && err2 != nil {
+		_write_err158 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err142 == nil && err2 != nil {
-		_write_err142 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err158 == nil && err2 != nil {
+		_write_err158 = thrift.WrapTException(err2)
 	}
-	if _write_err142 != nil {
-		return false, thrift.WrapTException(_write_err142)
+	if _write_err158 != nil {
+		return false, thrift.WrapTException(_write_err158)
 	}
 	return true, err
 }
@@ -20393,7 +21520,7 @@ type adminServiceProcessorJobHistory struct {
 }
 
 func (p *adminServiceProcessorJobHistory) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err144 error
+	var _write_err160 error
 	args := AdminServiceJobHistoryArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -20443,21 +21570,21 @@ func (p *adminServiceProcessorJobHistory) Process(ctx context.Context, seqId int
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc145 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing jobHistory: "+err2.Error())
+			_exc161 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing jobHistory: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "jobHistory", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err144 = thrift.WrapTException(err2)
+				_write_err160 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc145.Write(ctx, oprot); _write_err144 == nil && err2 != nil {
-				_write_err144 = thrift.WrapTException(err2)
+			if err2 := _exc161.Write(ctx, oprot); _write_err160 == nil && err2 != nil {
+				_write_err160 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err144 == nil && err2 != nil {
-				_write_err144 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err160 == nil && err2 != nil {
+				_write_err160 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err144 == nil && err2 != nil {
-				_write_err144 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err160 == nil && err2 != nil {
+				_write_err160 = thrift.WrapTException(err2)
 			}
-			if _write_err144 != nil {
-				return false, thrift.WrapTException(_write_err144)
+			if _write_err160 != nil {
+				return false, thrift.WrapTException(_write_err160)
 			}
 			return true, err
 		}
@@ -20466,19 +21593,19 @@ func (p *adminServiceProcessorJobHistory) Process(ctx context.Context, seqId int
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "jobHistory", thrift.REPLY, seqId); err2 != nil {
-		_write_err144 = thrift.WrapTException(err2)
+		_write_err160 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err144 == nil && err2 != nil {
-		_write_err144 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err160 == nil && err2 != nil {
+		_write_err160 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err144 == nil && err2 != nil {
-		_write_err144 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err160 == nil && err2 != nil {
+		_write_err160 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err144 == nil && err2 != nil {
-		_write_err144 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err160 == nil && err2 != nil {
+		_write_err160 = thrift.WrapTException(err2)
 	}
-	if _write_err144 != nil {
-		return false, thrift.WrapTException(_write_err144)
+	if _write_err160 != nil {
+		return false, thrift.WrapTException(_write_err160)
 	}
 	return true, err
 }
@@ -20488,7 +21615,7 @@ type adminServiceProcessorWaitJob struct {
 }
 
 func (p *adminServiceProcessorWaitJob) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err146 error
+	var _write_err162 error
 	args := AdminServiceWaitJobArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -20538,21 +21665,21 @@ func (p *adminServiceProcessorWaitJob) Process(ctx context.Context, seqId int32,
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc147 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing waitJob: "+err2.Error())
+			_exc163 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing waitJob: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "waitJob", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err146 = thrift.WrapTException(err2)
+				_write_err162 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc147.Write(ctx, oprot); _write_err146 == nil && err2 != nil {
-				_write_err146 = thrift.WrapTException(err2)
+			if err2 := _exc163.Write(ctx, oprot); _write_err162 == nil && err2 != nil {
+				_write_err162 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err146 == nil && err2 != nil {
-				_write_err146 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err162 == nil && err2 != nil {
+				_write_err162 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err146 == nil && err2 != nil {
-				_write_err146 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err162 == nil && err2 != nil {
+				_write_err162 = thrift.WrapTException(err2)
 			}
-			if _write_err146 != nil {
-				return false, thrift.WrapTException(_write_err146)
+			if _write_err162 != nil {
+				return false, thrift.WrapTException(_write_err162)
 			}
 			return true, err
 		}
@@ -20561,19 +21688,19 @@ func (p *adminServiceProcessorWaitJob) Process(ctx context.Context, seqId int32,
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "waitJob", thrift.REPLY, seqId); err2 != nil {
-		_write_err146 = thrift.WrapTException(err2)
+		_write_err162 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err146 == nil && err2 != nil {
-		_write_err146 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err162 == nil && err2 != nil {
+		_write_err162 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err146 == nil && err2 != nil {
-		_write_err146 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err162 == nil && err2 != nil {
+		_write_err162 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err146 == nil && err2 != nil {
-		_write_err146 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err162 == nil && err2 != nil {
+		_write_err162 = thrift.WrapTException(err2)
 	}
-	if _write_err146 != nil {
-		return false, thrift.WrapTException(_write_err146)
+	if _write_err162 != nil {
+		return false, thrift.WrapTException(_write_err162)
 	}
 	return true, err
 }
@@ -20583,7 +21710,7 @@ type adminServiceProcessorCancelJob struct {
 }
 
 func (p *adminServiceProcessorCancelJob) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err148 error
+	var _write_err164 error
 	args := AdminServiceCancelJobArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -20633,21 +21760,21 @@ func (p *adminServiceProcessorCancelJob) Process(ctx context.Context, seqId int3
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc149 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing cancelJob: "+err2.Error())
+			_exc165 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing cancelJob: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "cancelJob", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err148 = thrift.WrapTException(err2)
+				_write_err164 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc149.Write(ctx, oprot); _write_err148 == nil && err2 != nil {
-				_write_err148 = thrift.WrapTException(err2)
+			if err2 := _exc165.Write(ctx, oprot); _write_err164 == nil && err2 != nil {
+				_write_err164 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err148 == nil && err2 != nil {
-				_write_err148 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err164 == nil && err2 != nil {
+				_write_err164 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err148 == nil && err2 != nil {
-				_write_err148 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err164 == nil && err2 != nil {
+				_write_err164 = thrift.WrapTException(err2)
 			}
-			if _write_err148 != nil {
-				return false, thrift.WrapTException(_write_err148)
+			if _write_err164 != nil {
+				return false, thrift.WrapTException(_write_err164)
 			}
 			return true, err
 		}
@@ -20656,19 +21783,19 @@ func (p *adminServiceProcessorCancelJob) Process(ctx context.Context, seqId int3
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "cancelJob", thrift.REPLY, seqId); err2 != nil {
-		_write_err148 = thrift.WrapTException(err2)
+		_write_err164 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err148 == nil && err2 != nil {
-		_write_err148 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err164 == nil && err2 != nil {
+		_write_err164 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err148 == nil && err2 != nil {
-		_write_err148 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err164 == nil && err2 != nil {
+		_write_err164 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err148 == nil && err2 != nil {
-		_write_err148 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err164 == nil && err2 != nil {
+		_write_err164 = thrift.WrapTException(err2)
 	}
-	if _write_err148 != nil {
-		return false, thrift.WrapTException(_write_err148)
+	if _write_err164 != nil {
+		return false, thrift.WrapTException(_write_err164)
 	}
 	return true, err
 }
@@ -20678,7 +21805,7 @@ type adminServiceProcessorReleaseSlot struct {
 }
 
 func (p *adminServiceProcessorReleaseSlot) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err150 error
+	var _write_err166 error
 	args := AdminServiceReleaseSlotArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -20728,21 +21855,21 @@ func (p *adminServiceProcessorReleaseSlot) Process(ctx context.Context, seqId in
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc151 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing releaseSlot: "+err2.Error())
+			_exc167 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing releaseSlot: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "releaseSlot", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err150 = thrift.WrapTException(err2)
+				_write_err166 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc151.Write(ctx, oprot); _write_err150 == nil && err2 != nil {
-				_write_err150 = thrift.WrapTException(err2)
+			if err2 := _exc167.Write(ctx, oprot); _write_err166 == nil && err2 != nil {
+				_write_err166 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err150 == nil && err2 != nil {
-				_write_err150 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err166 == nil && err2 != nil {
+				_write_err166 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err150 == nil && err2 != nil {
-				_write_err150 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err166 == nil && err2 != nil {
+				_write_err166 = thrift.WrapTException(err2)
 			}
-			if _write_err150 != nil {
-				return false, thrift.WrapTException(_write_err150)
+			if _write_err166 != nil {
+				return false, thrift.WrapTException(_write_err166)
 			}
 			return true, err
 		}
@@ -20751,19 +21878,304 @@ func (p *adminServiceProcessorReleaseSlot) Process(ctx context.Context, seqId in
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "releaseSlot", thrift.REPLY, seqId); err2 != nil {
-		_write_err150 = thrift.WrapTException(err2)
+		_write_err166 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err150 == nil && err2 != nil {
-		_write_err150 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err166 == nil && err2 != nil {
+		_write_err166 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err150 == nil && err2 != nil {
-		_write_err150 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err166 == nil && err2 != nil {
+		_write_err166 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err150 == nil && err2 != nil {
-		_write_err150 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err166 == nil && err2 != nil {
+		_write_err166 = thrift.WrapTException(err2)
 	}
-	if _write_err150 != nil {
-		return false, thrift.WrapTException(_write_err150)
+	if _write_err166 != nil {
+		return false, thrift.WrapTException(_write_err166)
+	}
+	return true, err
+}
+
+type adminServiceProcessorForceReleaseJob struct {
+	handler AdminService
+}
+
+func (p *adminServiceProcessorForceReleaseJob) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
+	var _write_err168 error
+	args := AdminServiceForceReleaseJobArgs{}
+	if err2 := args.Read(ctx, iprot); err2 != nil {
+		iprot.ReadMessageEnd(ctx)
+		x := thrift.NewTApplicationException(thrift.PROTOCOL_ERROR, err2.Error())
+		oprot.WriteMessageBegin(ctx, "forceReleaseJob", thrift.EXCEPTION, seqId)
+		x.Write(ctx, oprot)
+		oprot.WriteMessageEnd(ctx)
+		oprot.Flush(ctx)
+		return false, thrift.WrapTException(err2)
+	}
+	iprot.ReadMessageEnd(ctx)
+
+	tickerCancel := func() {}
+	// Start a goroutine to do server side connectivity check.
+	if thrift.ServerConnectivityCheckInterval > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		var tickerCtx context.Context
+		tickerCtx, tickerCancel = context.WithCancel(context.Background())
+		defer tickerCancel()
+		go func(ctx context.Context, cancel context.CancelFunc) {
+			ticker := time.NewTicker(thrift.ServerConnectivityCheckInterval)
+			defer ticker.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-ticker.C:
+					if !iprot.Transport().IsOpen() {
+						cancel()
+						return
+					}
+				}
+			}
+		}(tickerCtx, cancel)
+	}
+
+	result := AdminServiceForceReleaseJobResult{}
+	if retval, err2 := p.handler.ForceReleaseJob(ctx, args.Request); err2 != nil {
+		tickerCancel()
+		err = thrift.WrapTException(err2)
+		switch v := err2.(type) {
+		case *TAdminError:
+			result.Error = v
+		default:
+			if errors.Is(err2, thrift.ErrAbandonRequest) {
+				return false, thrift.WrapTException(err2)
+			}
+			_exc169 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing forceReleaseJob: "+err2.Error())
+			if err2 := oprot.WriteMessageBegin(ctx, "forceReleaseJob", thrift.EXCEPTION, seqId); err2 != nil {
+				_write_err168 = thrift.WrapTException(err2)
+			}
+			if err2 := _exc169.Write(ctx, oprot); _write_err168 == nil && err2 != nil {
+				_write_err168 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err168 == nil && err2 != nil {
+				_write_err168 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.Flush(ctx); _write_err168 == nil && err2 != nil {
+				_write_err168 = thrift.WrapTException(err2)
+			}
+			if _write_err168 != nil {
+				return false, thrift.WrapTException(_write_err168)
+			}
+			return true, err
+		}
+	} else {
+		result.Success = retval
+	}
+	tickerCancel()
+	if err2 := oprot.WriteMessageBegin(ctx, "forceReleaseJob", thrift.REPLY, seqId); err2 != nil {
+		_write_err168 = thrift.WrapTException(err2)
+	}
+	if err2 := result.Write(ctx, oprot); _write_err168 == nil && err2 != nil {
+		_write_err168 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err168 == nil && err2 != nil {
+		_write_err168 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.Flush(ctx); _write_err168 == nil && err2 != nil {
+		_write_err168 = thrift.WrapTException(err2)
+	}
+	if _write_err168 != nil {
+		return false, thrift.WrapTException(_write_err168)
+	}
+	return true, err
+}
+
+type adminServiceProcessorExplainJob struct {
+	handler AdminService
+}
+
+func (p *adminServiceProcessorExplainJob) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
+	var _write_err170 error
+	args := AdminServiceExplainJobArgs{}
+	if err2 := args.Read(ctx, iprot); err2 != nil {
+		iprot.ReadMessageEnd(ctx)
+		x := thrift.NewTApplicationException(thrift.PROTOCOL_ERROR, err2.Error())
+		oprot.WriteMessageBegin(ctx, "explainJob", thrift.EXCEPTION, seqId)
+		x.Write(ctx, oprot)
+		oprot.WriteMessageEnd(ctx)
+		oprot.Flush(ctx)
+		return false, thrift.WrapTException(err2)
+	}
+	iprot.ReadMessageEnd(ctx)
+
+	tickerCancel := func() {}
+	// Start a goroutine to do server side connectivity check.
+	if thrift.ServerConnectivityCheckInterval > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		var tickerCtx context.Context
+		tickerCtx, tickerCancel = context.WithCancel(context.Background())
+		defer tickerCancel()
+		go func(ctx context.Context, cancel context.CancelFunc) {
+			ticker := time.NewTicker(thrift.ServerConnectivityCheckInterval)
+			defer ticker.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-ticker.C:
+					if !iprot.Transport().IsOpen() {
+						cancel()
+						return
+					}
+				}
+			}
+		}(tickerCtx, cancel)
+	}
+
+	result := AdminServiceExplainJobResult{}
+	if retval, err2 := p.handler.ExplainJob(ctx, args.Request); err2 != nil {
+		tickerCancel()
+		err = thrift.WrapTException(err2)
+		switch v := err2.(type) {
+		case *TAdminError:
+			result.Error = v
+		default:
+			if errors.Is(err2, thrift.ErrAbandonRequest) {
+				return false, thrift.WrapTException(err2)
+			}
+			_exc171 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing explainJob: "+err2.Error())
+			if err2 := oprot.WriteMessageBegin(ctx, "explainJob", thrift.EXCEPTION, seqId); err2 != nil {
+				_write_err170 = thrift.WrapTException(err2)
+			}
+			if err2 := _exc171.Write(ctx, oprot); _write_err170 == nil && err2 != nil {
+				_write_err170 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err170 == nil && err2 != nil {
+				_write_err170 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.Flush(ctx); _write_err170 == nil && err2 != nil {
+				_write_err170 = thrift.WrapTException(err2)
+			}
+			if _write_err170 != nil {
+				return false, thrift.WrapTException(_write_err170)
+			}
+			return true, err
+		}
+	} else {
+		result.Success = retval
+	}
+	tickerCancel()
+	if err2 := oprot.WriteMessageBegin(ctx, "explainJob", thrift.REPLY, seqId); err2 != nil {
+		_write_err170 = thrift.WrapTException(err2)
+	}
+	if err2 := result.Write(ctx, oprot); _write_err170 == nil && err2 != nil {
+		_write_err170 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err170 == nil && err2 != nil {
+		_write_err170 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.Flush(ctx); _write_err170 == nil && err2 != nil {
+		_write_err170 = thrift.WrapTException(err2)
+	}
+	if _write_err170 != nil {
+		return false, thrift.WrapTException(_write_err170)
+	}
+	return true, err
+}
+
+type adminServiceProcessorWatchJobs struct {
+	handler AdminService
+}
+
+func (p *adminServiceProcessorWatchJobs) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
+	var _write_err172 error
+	args := AdminServiceWatchJobsArgs{}
+	if err2 := args.Read(ctx, iprot); err2 != nil {
+		iprot.ReadMessageEnd(ctx)
+		x := thrift.NewTApplicationException(thrift.PROTOCOL_ERROR, err2.Error())
+		oprot.WriteMessageBegin(ctx, "watchJobs", thrift.EXCEPTION, seqId)
+		x.Write(ctx, oprot)
+		oprot.WriteMessageEnd(ctx)
+		oprot.Flush(ctx)
+		return false, thrift.WrapTException(err2)
+	}
+	iprot.ReadMessageEnd(ctx)
+
+	tickerCancel := func() {}
+	// Start a goroutine to do server side connectivity check.
+	if thrift.ServerConnectivityCheckInterval > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		var tickerCtx context.Context
+		tickerCtx, tickerCancel = context.WithCancel(context.Background())
+		defer tickerCancel()
+		go func(ctx context.Context, cancel context.CancelFunc) {
+			ticker := time.NewTicker(thrift.ServerConnectivityCheckInterval)
+			defer ticker.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-ticker.C:
+					if !iprot.Transport().IsOpen() {
+						cancel()
+						return
+					}
+				}
+			}
+		}(tickerCtx, cancel)
+	}
+
+	result := AdminServiceWatchJobsResult{}
+	if retval, err2 := p.handler.WatchJobs(ctx, args.Request); err2 != nil {
+		tickerCancel()
+		err = thrift.WrapTException(err2)
+		switch v := err2.(type) {
+		case *TAdminError:
+			result.Error = v
+		default:
+			if errors.Is(err2, thrift.ErrAbandonRequest) {
+				return false, thrift.WrapTException(err2)
+			}
+			_exc173 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing watchJobs: "+err2.Error())
+			if err2 := oprot.WriteMessageBegin(ctx, "watchJobs", thrift.EXCEPTION, seqId); err2 != nil {
+				_write_err172 = thrift.WrapTException(err2)
+			}
+			if err2 := _exc173.Write(ctx, oprot); _write_err172 == nil && err2 != nil {
+				_write_err172 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err172 == nil && err2 != nil {
+				_write_err172 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.Flush(ctx); _write_err172 == nil && err2 != nil {
+				_write_err172 = thrift.WrapTException(err2)
+			}
+			if _write_err172 != nil {
+				return false, thrift.WrapTException(_write_err172)
+			}
+			return true, err
+		}
+	} else {
+		result.Success = retval
+	}
+	tickerCancel()
+	if err2 := oprot.WriteMessageBegin(ctx, "watchJobs", thrift.REPLY, seqId); err2 != nil {
+		_write_err172 = thrift.WrapTException(err2)
+	}
+	if err2 := result.Write(ctx, oprot); _write_err172 == nil && err2 != nil {
+		_write_err172 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err172 == nil && err2 != nil {
+		_write_err172 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.Flush(ctx); _write_err172 == nil && err2 != nil {
+		_write_err172 = thrift.WrapTException(err2)
+	}
+	if _write_err172 != nil {
+		return false, thrift.WrapTException(_write_err172)
 	}
 	return true, err
 }
@@ -20773,7 +22185,7 @@ type adminServiceProcessorInspectDataset struct {
 }
 
 func (p *adminServiceProcessorInspectDataset) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err152 error
+	var _write_err174 error
 	args := AdminServiceInspectDatasetArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -20823,21 +22235,21 @@ func (p *adminServiceProcessorInspectDataset) Process(ctx context.Context, seqId
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc153 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing inspectDataset: "+err2.Error())
+			_exc175 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing inspectDataset: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "inspectDataset", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err152 = thrift.WrapTException(err2)
+				_write_err174 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc153.Write(ctx, oprot); _write_err152 == nil && err2 != nil {
-				_write_err152 = thrift.WrapTException(err2)
+			if err2 := _exc175.Write(ctx, oprot); _write_err174 == nil && err2 != nil {
+				_write_err174 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err152 == nil && err2 != nil {
-				_write_err152 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err174 == nil && err2 != nil {
+				_write_err174 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err152 == nil && err2 != nil {
-				_write_err152 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err174 == nil && err2 != nil {
+				_write_err174 = thrift.WrapTException(err2)
 			}
-			if _write_err152 != nil {
-				return false, thrift.WrapTException(_write_err152)
+			if _write_err174 != nil {
+				return false, thrift.WrapTException(_write_err174)
 			}
 			return true, err
 		}
@@ -20846,19 +22258,19 @@ func (p *adminServiceProcessorInspectDataset) Process(ctx context.Context, seqId
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "inspectDataset", thrift.REPLY, seqId); err2 != nil {
-		_write_err152 = thrift.WrapTException(err2)
+		_write_err174 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err152 == nil && err2 != nil {
-		_write_err152 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err174 == nil && err2 != nil {
+		_write_err174 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err152 == nil && err2 != nil {
-		_write_err152 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err174 == nil && err2 != nil {
+		_write_err174 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err152 == nil && err2 != nil {
-		_write_err152 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err174 == nil && err2 != nil {
+		_write_err174 = thrift.WrapTException(err2)
 	}
-	if _write_err152 != nil {
-		return false, thrift.WrapTException(_write_err152)
+	if _write_err174 != nil {
+		return false, thrift.WrapTException(_write_err174)
 	}
 	return true, err
 }
@@ -20868,7 +22280,7 @@ type adminServiceProcessorPutCatalog struct {
 }
 
 func (p *adminServiceProcessorPutCatalog) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err154 error
+	var _write_err176 error
 	args := AdminServicePutCatalogArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -20918,21 +22330,21 @@ func (p *adminServiceProcessorPutCatalog) Process(ctx context.Context, seqId int
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc155 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing putCatalog: "+err2.Error())
+			_exc177 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing putCatalog: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "putCatalog", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err154 = thrift.WrapTException(err2)
+				_write_err176 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc155.Write(ctx, oprot); _write_err154 == nil && err2 != nil {
-				_write_err154 = thrift.WrapTException(err2)
+			if err2 := _exc177.Write(ctx, oprot); _write_err176 == nil && err2 != nil {
+				_write_err176 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err154 == nil && err2 != nil {
-				_write_err154 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err176 == nil && err2 != nil {
+				_write_err176 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err154 == nil && err2 != nil {
-				_write_err154 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err176 == nil && err2 != nil {
+				_write_err176 = thrift.WrapTException(err2)
 			}
-			if _write_err154 != nil {
-				return false, thrift.WrapTException(_write_err154)
+			if _write_err176 != nil {
+				return false, thrift.WrapTException(_write_err176)
 			}
 			return true, err
 		}
@@ -20941,19 +22353,19 @@ func (p *adminServiceProcessorPutCatalog) Process(ctx context.Context, seqId int
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "putCatalog", thrift.REPLY, seqId); err2 != nil {
-		_write_err154 = thrift.WrapTException(err2)
+		_write_err176 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err154 == nil && err2 != nil {
-		_write_err154 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err176 == nil && err2 != nil {
+		_write_err176 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err154 == nil && err2 != nil {
-		_write_err154 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err176 == nil && err2 != nil {
+		_write_err176 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err154 == nil && err2 != nil {
-		_write_err154 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err176 == nil && err2 != nil {
+		_write_err176 = thrift.WrapTException(err2)
 	}
-	if _write_err154 != nil {
-		return false, thrift.WrapTException(_write_err154)
+	if _write_err176 != nil {
+		return false, thrift.WrapTException(_write_err176)
 	}
 	return true, err
 }
@@ -20963,7 +22375,7 @@ type adminServiceProcessorGetCatalog struct {
 }
 
 func (p *adminServiceProcessorGetCatalog) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err156 error
+	var _write_err178 error
 	args := AdminServiceGetCatalogArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -21013,21 +22425,21 @@ func (p *adminServiceProcessorGetCatalog) Process(ctx context.Context, seqId int
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc157 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing getCatalog: "+err2.Error())
+			_exc179 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing getCatalog: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "getCatalog", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err156 = thrift.WrapTException(err2)
+				_write_err178 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc157.Write(ctx, oprot); _write_err156 == nil && err2 != nil {
-				_write_err156 = thrift.WrapTException(err2)
+			if err2 := _exc179.Write(ctx, oprot); _write_err178 == nil && err2 != nil {
+				_write_err178 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err156 == nil && err2 != nil {
-				_write_err156 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err178 == nil && err2 != nil {
+				_write_err178 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err156 == nil && err2 != nil {
-				_write_err156 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err178 == nil && err2 != nil {
+				_write_err178 = thrift.WrapTException(err2)
 			}
-			if _write_err156 != nil {
-				return false, thrift.WrapTException(_write_err156)
+			if _write_err178 != nil {
+				return false, thrift.WrapTException(_write_err178)
 			}
 			return true, err
 		}
@@ -21036,19 +22448,19 @@ func (p *adminServiceProcessorGetCatalog) Process(ctx context.Context, seqId int
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "getCatalog", thrift.REPLY, seqId); err2 != nil {
-		_write_err156 = thrift.WrapTException(err2)
+		_write_err178 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err156 == nil && err2 != nil {
-		_write_err156 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err178 == nil && err2 != nil {
+		_write_err178 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err156 == nil && err2 != nil {
-		_write_err156 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err178 == nil && err2 != nil {
+		_write_err178 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err156 == nil && err2 != nil {
-		_write_err156 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err178 == nil && err2 != nil {
+		_write_err178 = thrift.WrapTException(err2)
 	}
-	if _write_err156 != nil {
-		return false, thrift.WrapTException(_write_err156)
+	if _write_err178 != nil {
+		return false, thrift.WrapTException(_write_err178)
 	}
 	return true, err
 }
@@ -21058,7 +22470,7 @@ type adminServiceProcessorListCatalogs struct {
 }
 
 func (p *adminServiceProcessorListCatalogs) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err158 error
+	var _write_err180 error
 	args := AdminServiceListCatalogsArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -21108,21 +22520,21 @@ func (p *adminServiceProcessorListCatalogs) Process(ctx context.Context, seqId i
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc159 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing listCatalogs: "+err2.Error())
+			_exc181 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing listCatalogs: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "listCatalogs", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err158 = thrift.WrapTException(err2)
+				_write_err180 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc159.Write(ctx, oprot); _write_err158 == nil && err2 != nil {
-				_write_err158 = thrift.WrapTException(err2)
+			if err2 := _exc181.Write(ctx, oprot); _write_err180 == nil && err2 != nil {
+				_write_err180 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err158 == nil && err2 != nil {
-				_write_err158 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err180 == nil && err2 != nil {
+				_write_err180 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err158 == nil && err2 != nil {
-				_write_err158 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err180 == nil && err2 != nil {
+				_write_err180 = thrift.WrapTException(err2)
 			}
-			if _write_err158 != nil {
-				return false, thrift.WrapTException(_write_err158)
+			if _write_err180 != nil {
+				return false, thrift.WrapTException(_write_err180)
 			}
 			return true, err
 		}
@@ -21131,19 +22543,19 @@ func (p *adminServiceProcessorListCatalogs) Process(ctx context.Context, seqId i
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "listCatalogs", thrift.REPLY, seqId); err2 != nil {
-		_write_err158 = thrift.WrapTException(err2)
+		_write_err180 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err158 == nil && err2 != nil {
-		_write_err158 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err180 == nil && err2 != nil {
+		_write_err180 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err158 == nil && err2 != nil {
-		_write_err158 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err180 == nil && err2 != nil {
+		_write_err180 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err158 == nil && err2 != nil {
-		_write_err158 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err180 == nil && err2 != nil {
+		_write_err180 = thrift.WrapTException(err2)
 	}
-	if _write_err158 != nil {
-		return false, thrift.WrapTException(_write_err158)
+	if _write_err180 != nil {
+		return false, thrift.WrapTException(_write_err180)
 	}
 	return true, err
 }
@@ -21153,7 +22565,7 @@ type adminServiceProcessorRemoveCatalog struct {
 }
 
 func (p *adminServiceProcessorRemoveCatalog) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err160 error
+	var _write_err182 error
 	args := AdminServiceRemoveCatalogArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -21203,21 +22615,21 @@ func (p *adminServiceProcessorRemoveCatalog) Process(ctx context.Context, seqId 
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc161 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing removeCatalog: "+err2.Error())
+			_exc183 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing removeCatalog: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "removeCatalog", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err160 = thrift.WrapTException(err2)
+				_write_err182 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc161.Write(ctx, oprot); _write_err160 == nil && err2 != nil {
-				_write_err160 = thrift.WrapTException(err2)
+			if err2 := _exc183.Write(ctx, oprot); _write_err182 == nil && err2 != nil {
+				_write_err182 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err160 == nil && err2 != nil {
-				_write_err160 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err182 == nil && err2 != nil {
+				_write_err182 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err160 == nil && err2 != nil {
-				_write_err160 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err182 == nil && err2 != nil {
+				_write_err182 = thrift.WrapTException(err2)
 			}
-			if _write_err160 != nil {
-				return false, thrift.WrapTException(_write_err160)
+			if _write_err182 != nil {
+				return false, thrift.WrapTException(_write_err182)
 			}
 			return true, err
 		}
@@ -21226,19 +22638,19 @@ func (p *adminServiceProcessorRemoveCatalog) Process(ctx context.Context, seqId 
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "removeCatalog", thrift.REPLY, seqId); err2 != nil {
-		_write_err160 = thrift.WrapTException(err2)
+		_write_err182 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err160 == nil && err2 != nil {
-		_write_err160 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err182 == nil && err2 != nil {
+		_write_err182 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err160 == nil && err2 != nil {
-		_write_err160 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err182 == nil && err2 != nil {
+		_write_err182 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err160 == nil && err2 != nil {
-		_write_err160 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err182 == nil && err2 != nil {
+		_write_err182 = thrift.WrapTException(err2)
 	}
-	if _write_err160 != nil {
-		return false, thrift.WrapTException(_write_err160)
+	if _write_err182 != nil {
+		return false, thrift.WrapTException(_write_err182)
 	}
 	return true, err
 }
@@ -21248,7 +22660,7 @@ type adminServiceProcessorAddBackend struct {
 }
 
 func (p *adminServiceProcessorAddBackend) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err162 error
+	var _write_err184 error
 	args := AdminServiceAddBackendArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -21298,21 +22710,21 @@ func (p *adminServiceProcessorAddBackend) Process(ctx context.Context, seqId int
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc163 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing addBackend: "+err2.Error())
+			_exc185 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing addBackend: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "addBackend", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err162 = thrift.WrapTException(err2)
+				_write_err184 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc163.Write(ctx, oprot); _write_err162 == nil && err2 != nil {
-				_write_err162 = thrift.WrapTException(err2)
+			if err2 := _exc185.Write(ctx, oprot); _write_err184 == nil && err2 != nil {
+				_write_err184 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err162 == nil && err2 != nil {
-				_write_err162 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err184 == nil && err2 != nil {
+				_write_err184 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err162 == nil && err2 != nil {
-				_write_err162 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err184 == nil && err2 != nil {
+				_write_err184 = thrift.WrapTException(err2)
 			}
-			if _write_err162 != nil {
-				return false, thrift.WrapTException(_write_err162)
+			if _write_err184 != nil {
+				return false, thrift.WrapTException(_write_err184)
 			}
 			return true, err
 		}
@@ -21321,19 +22733,19 @@ func (p *adminServiceProcessorAddBackend) Process(ctx context.Context, seqId int
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "addBackend", thrift.REPLY, seqId); err2 != nil {
-		_write_err162 = thrift.WrapTException(err2)
+		_write_err184 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err162 == nil && err2 != nil {
-		_write_err162 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err184 == nil && err2 != nil {
+		_write_err184 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err162 == nil && err2 != nil {
-		_write_err162 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err184 == nil && err2 != nil {
+		_write_err184 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err162 == nil && err2 != nil {
-		_write_err162 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err184 == nil && err2 != nil {
+		_write_err184 = thrift.WrapTException(err2)
 	}
-	if _write_err162 != nil {
-		return false, thrift.WrapTException(_write_err162)
+	if _write_err184 != nil {
+		return false, thrift.WrapTException(_write_err184)
 	}
 	return true, err
 }
@@ -21343,7 +22755,7 @@ type adminServiceProcessorListBackends struct {
 }
 
 func (p *adminServiceProcessorListBackends) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err164 error
+	var _write_err186 error
 	args := AdminServiceListBackendsArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -21393,21 +22805,21 @@ func (p *adminServiceProcessorListBackends) Process(ctx context.Context, seqId i
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc165 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing listBackends: "+err2.Error())
+			_exc187 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing listBackends: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "listBackends", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err164 = thrift.WrapTException(err2)
+				_write_err186 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc165.Write(ctx, oprot); _write_err164 == nil && err2 != nil {
-				_write_err164 = thrift.WrapTException(err2)
+			if err2 := _exc187.Write(ctx, oprot); _write_err186 == nil && err2 != nil {
+				_write_err186 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err164 == nil && err2 != nil {
-				_write_err164 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err186 == nil && err2 != nil {
+				_write_err186 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err164 == nil && err2 != nil {
-				_write_err164 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err186 == nil && err2 != nil {
+				_write_err186 = thrift.WrapTException(err2)
 			}
-			if _write_err164 != nil {
-				return false, thrift.WrapTException(_write_err164)
+			if _write_err186 != nil {
+				return false, thrift.WrapTException(_write_err186)
 			}
 			return true, err
 		}
@@ -21416,19 +22828,19 @@ func (p *adminServiceProcessorListBackends) Process(ctx context.Context, seqId i
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "listBackends", thrift.REPLY, seqId); err2 != nil {
-		_write_err164 = thrift.WrapTException(err2)
+		_write_err186 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err164 == nil && err2 != nil {
-		_write_err164 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err186 == nil && err2 != nil {
+		_write_err186 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err164 == nil && err2 != nil {
-		_write_err164 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err186 == nil && err2 != nil {
+		_write_err186 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err164 == nil && err2 != nil {
-		_write_err164 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err186 == nil && err2 != nil {
+		_write_err186 = thrift.WrapTException(err2)
 	}
-	if _write_err164 != nil {
-		return false, thrift.WrapTException(_write_err164)
+	if _write_err186 != nil {
+		return false, thrift.WrapTException(_write_err186)
 	}
 	return true, err
 }
@@ -21438,7 +22850,7 @@ type adminServiceProcessorRemoveBackend struct {
 }
 
 func (p *adminServiceProcessorRemoveBackend) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err166 error
+	var _write_err188 error
 	args := AdminServiceRemoveBackendArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -21488,21 +22900,21 @@ func (p *adminServiceProcessorRemoveBackend) Process(ctx context.Context, seqId 
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc167 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing removeBackend: "+err2.Error())
+			_exc189 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing removeBackend: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "removeBackend", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err166 = thrift.WrapTException(err2)
+				_write_err188 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc167.Write(ctx, oprot); _write_err166 == nil && err2 != nil {
-				_write_err166 = thrift.WrapTException(err2)
+			if err2 := _exc189.Write(ctx, oprot); _write_err188 == nil && err2 != nil {
+				_write_err188 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err166 == nil && err2 != nil {
-				_write_err166 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err188 == nil && err2 != nil {
+				_write_err188 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err166 == nil && err2 != nil {
-				_write_err166 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err188 == nil && err2 != nil {
+				_write_err188 = thrift.WrapTException(err2)
 			}
-			if _write_err166 != nil {
-				return false, thrift.WrapTException(_write_err166)
+			if _write_err188 != nil {
+				return false, thrift.WrapTException(_write_err188)
 			}
 			return true, err
 		}
@@ -21511,19 +22923,19 @@ func (p *adminServiceProcessorRemoveBackend) Process(ctx context.Context, seqId 
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "removeBackend", thrift.REPLY, seqId); err2 != nil {
-		_write_err166 = thrift.WrapTException(err2)
+		_write_err188 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err166 == nil && err2 != nil {
-		_write_err166 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err188 == nil && err2 != nil {
+		_write_err188 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err166 == nil && err2 != nil {
-		_write_err166 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err188 == nil && err2 != nil {
+		_write_err188 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err166 == nil && err2 != nil {
-		_write_err166 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err188 == nil && err2 != nil {
+		_write_err188 = thrift.WrapTException(err2)
 	}
-	if _write_err166 != nil {
-		return false, thrift.WrapTException(_write_err166)
+	if _write_err188 != nil {
+		return false, thrift.WrapTException(_write_err188)
 	}
 	return true, err
 }
@@ -21533,7 +22945,7 @@ type adminServiceProcessorDrainBackend struct {
 }
 
 func (p *adminServiceProcessorDrainBackend) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err168 error
+	var _write_err190 error
 	args := AdminServiceDrainBackendArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -21583,21 +22995,21 @@ func (p *adminServiceProcessorDrainBackend) Process(ctx context.Context, seqId i
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc169 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing drainBackend: "+err2.Error())
+			_exc191 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing drainBackend: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "drainBackend", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err168 = thrift.WrapTException(err2)
+				_write_err190 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc169.Write(ctx, oprot); _write_err168 == nil && err2 != nil {
-				_write_err168 = thrift.WrapTException(err2)
+			if err2 := _exc191.Write(ctx, oprot); _write_err190 == nil && err2 != nil {
+				_write_err190 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err168 == nil && err2 != nil {
-				_write_err168 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err190 == nil && err2 != nil {
+				_write_err190 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err168 == nil && err2 != nil {
-				_write_err168 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err190 == nil && err2 != nil {
+				_write_err190 = thrift.WrapTException(err2)
 			}
-			if _write_err168 != nil {
-				return false, thrift.WrapTException(_write_err168)
+			if _write_err190 != nil {
+				return false, thrift.WrapTException(_write_err190)
 			}
 			return true, err
 		}
@@ -21606,19 +23018,19 @@ func (p *adminServiceProcessorDrainBackend) Process(ctx context.Context, seqId i
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "drainBackend", thrift.REPLY, seqId); err2 != nil {
-		_write_err168 = thrift.WrapTException(err2)
+		_write_err190 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err168 == nil && err2 != nil {
-		_write_err168 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err190 == nil && err2 != nil {
+		_write_err190 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err168 == nil && err2 != nil {
-		_write_err168 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err190 == nil && err2 != nil {
+		_write_err190 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err168 == nil && err2 != nil {
-		_write_err168 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err190 == nil && err2 != nil {
+		_write_err190 = thrift.WrapTException(err2)
 	}
-	if _write_err168 != nil {
-		return false, thrift.WrapTException(_write_err168)
+	if _write_err190 != nil {
+		return false, thrift.WrapTException(_write_err190)
 	}
 	return true, err
 }
@@ -21628,7 +23040,7 @@ type adminServiceProcessorUndrainBackend struct {
 }
 
 func (p *adminServiceProcessorUndrainBackend) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err170 error
+	var _write_err192 error
 	args := AdminServiceUndrainBackendArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -21678,21 +23090,21 @@ func (p *adminServiceProcessorUndrainBackend) Process(ctx context.Context, seqId
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc171 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing undrainBackend: "+err2.Error())
+			_exc193 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing undrainBackend: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "undrainBackend", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err170 = thrift.WrapTException(err2)
+				_write_err192 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc171.Write(ctx, oprot); _write_err170 == nil && err2 != nil {
-				_write_err170 = thrift.WrapTException(err2)
+			if err2 := _exc193.Write(ctx, oprot); _write_err192 == nil && err2 != nil {
+				_write_err192 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err170 == nil && err2 != nil {
-				_write_err170 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err192 == nil && err2 != nil {
+				_write_err192 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err170 == nil && err2 != nil {
-				_write_err170 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err192 == nil && err2 != nil {
+				_write_err192 = thrift.WrapTException(err2)
 			}
-			if _write_err170 != nil {
-				return false, thrift.WrapTException(_write_err170)
+			if _write_err192 != nil {
+				return false, thrift.WrapTException(_write_err192)
 			}
 			return true, err
 		}
@@ -21701,19 +23113,19 @@ func (p *adminServiceProcessorUndrainBackend) Process(ctx context.Context, seqId
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "undrainBackend", thrift.REPLY, seqId); err2 != nil {
-		_write_err170 = thrift.WrapTException(err2)
+		_write_err192 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err170 == nil && err2 != nil {
-		_write_err170 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err192 == nil && err2 != nil {
+		_write_err192 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err170 == nil && err2 != nil {
-		_write_err170 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err192 == nil && err2 != nil {
+		_write_err192 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err170 == nil && err2 != nil {
-		_write_err170 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err192 == nil && err2 != nil {
+		_write_err192 = thrift.WrapTException(err2)
 	}
-	if _write_err170 != nil {
-		return false, thrift.WrapTException(_write_err170)
+	if _write_err192 != nil {
+		return false, thrift.WrapTException(_write_err192)
 	}
 	return true, err
 }
@@ -21723,7 +23135,7 @@ type adminServiceProcessorListSettings struct {
 }
 
 func (p *adminServiceProcessorListSettings) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err172 error
+	var _write_err194 error
 	args := AdminServiceListSettingsArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -21773,21 +23185,21 @@ func (p *adminServiceProcessorListSettings) Process(ctx context.Context, seqId i
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc173 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing listSettings: "+err2.Error())
+			_exc195 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing listSettings: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "listSettings", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err172 = thrift.WrapTException(err2)
+				_write_err194 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc173.Write(ctx, oprot); _write_err172 == nil && err2 != nil {
-				_write_err172 = thrift.WrapTException(err2)
+			if err2 := _exc195.Write(ctx, oprot); _write_err194 == nil && err2 != nil {
+				_write_err194 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err172 == nil && err2 != nil {
-				_write_err172 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err194 == nil && err2 != nil {
+				_write_err194 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err172 == nil && err2 != nil {
-				_write_err172 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err194 == nil && err2 != nil {
+				_write_err194 = thrift.WrapTException(err2)
 			}
-			if _write_err172 != nil {
-				return false, thrift.WrapTException(_write_err172)
+			if _write_err194 != nil {
+				return false, thrift.WrapTException(_write_err194)
 			}
 			return true, err
 		}
@@ -21796,19 +23208,19 @@ func (p *adminServiceProcessorListSettings) Process(ctx context.Context, seqId i
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "listSettings", thrift.REPLY, seqId); err2 != nil {
-		_write_err172 = thrift.WrapTException(err2)
+		_write_err194 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err172 == nil && err2 != nil {
-		_write_err172 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err194 == nil && err2 != nil {
+		_write_err194 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err172 == nil && err2 != nil {
-		_write_err172 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err194 == nil && err2 != nil {
+		_write_err194 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err172 == nil && err2 != nil {
-		_write_err172 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err194 == nil && err2 != nil {
+		_write_err194 = thrift.WrapTException(err2)
 	}
-	if _write_err172 != nil {
-		return false, thrift.WrapTException(_write_err172)
+	if _write_err194 != nil {
+		return false, thrift.WrapTException(_write_err194)
 	}
 	return true, err
 }
@@ -21818,7 +23230,7 @@ type adminServiceProcessorSetSettings struct {
 }
 
 func (p *adminServiceProcessorSetSettings) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err174 error
+	var _write_err196 error
 	args := AdminServiceSetSettingsArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -21868,21 +23280,21 @@ func (p *adminServiceProcessorSetSettings) Process(ctx context.Context, seqId in
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc175 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing setSettings: "+err2.Error())
+			_exc197 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing setSettings: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "setSettings", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err174 = thrift.WrapTException(err2)
+				_write_err196 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc175.Write(ctx, oprot); _write_err174 == nil && err2 != nil {
-				_write_err174 = thrift.WrapTException(err2)
+			if err2 := _exc197.Write(ctx, oprot); _write_err196 == nil && err2 != nil {
+				_write_err196 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err174 == nil && err2 != nil {
-				_write_err174 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err196 == nil && err2 != nil {
+				_write_err196 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err174 == nil && err2 != nil {
-				_write_err174 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err196 == nil && err2 != nil {
+				_write_err196 = thrift.WrapTException(err2)
 			}
-			if _write_err174 != nil {
-				return false, thrift.WrapTException(_write_err174)
+			if _write_err196 != nil {
+				return false, thrift.WrapTException(_write_err196)
 			}
 			return true, err
 		}
@@ -21891,19 +23303,19 @@ func (p *adminServiceProcessorSetSettings) Process(ctx context.Context, seqId in
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "setSettings", thrift.REPLY, seqId); err2 != nil {
-		_write_err174 = thrift.WrapTException(err2)
+		_write_err196 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err174 == nil && err2 != nil {
-		_write_err174 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err196 == nil && err2 != nil {
+		_write_err196 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err174 == nil && err2 != nil {
-		_write_err174 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err196 == nil && err2 != nil {
+		_write_err196 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err174 == nil && err2 != nil {
-		_write_err174 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err196 == nil && err2 != nil {
+		_write_err196 = thrift.WrapTException(err2)
 	}
-	if _write_err174 != nil {
-		return false, thrift.WrapTException(_write_err174)
+	if _write_err196 != nil {
+		return false, thrift.WrapTException(_write_err196)
 	}
 	return true, err
 }
@@ -21913,7 +23325,7 @@ type adminServiceProcessorResetSettings struct {
 }
 
 func (p *adminServiceProcessorResetSettings) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err176 error
+	var _write_err198 error
 	args := AdminServiceResetSettingsArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -21963,21 +23375,21 @@ func (p *adminServiceProcessorResetSettings) Process(ctx context.Context, seqId 
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc177 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing resetSettings: "+err2.Error())
+			_exc199 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing resetSettings: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "resetSettings", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err176 = thrift.WrapTException(err2)
+				_write_err198 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc177.Write(ctx, oprot); _write_err176 == nil && err2 != nil {
-				_write_err176 = thrift.WrapTException(err2)
+			if err2 := _exc199.Write(ctx, oprot); _write_err198 == nil && err2 != nil {
+				_write_err198 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err176 == nil && err2 != nil {
-				_write_err176 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err198 == nil && err2 != nil {
+				_write_err198 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err176 == nil && err2 != nil {
-				_write_err176 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err198 == nil && err2 != nil {
+				_write_err198 = thrift.WrapTException(err2)
 			}
-			if _write_err176 != nil {
-				return false, thrift.WrapTException(_write_err176)
+			if _write_err198 != nil {
+				return false, thrift.WrapTException(_write_err198)
 			}
 			return true, err
 		}
@@ -21986,19 +23398,19 @@ func (p *adminServiceProcessorResetSettings) Process(ctx context.Context, seqId 
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "resetSettings", thrift.REPLY, seqId); err2 != nil {
-		_write_err176 = thrift.WrapTException(err2)
+		_write_err198 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err176 == nil && err2 != nil {
-		_write_err176 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err198 == nil && err2 != nil {
+		_write_err198 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err176 == nil && err2 != nil {
-		_write_err176 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err198 == nil && err2 != nil {
+		_write_err198 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err176 == nil && err2 != nil {
-		_write_err176 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err198 == nil && err2 != nil {
+		_write_err198 = thrift.WrapTException(err2)
 	}
-	if _write_err176 != nil {
-		return false, thrift.WrapTException(_write_err176)
+	if _write_err198 != nil {
+		return false, thrift.WrapTException(_write_err198)
 	}
 	return true, err
 }
@@ -22008,7 +23420,7 @@ type adminServiceProcessorSettingsHistory struct {
 }
 
 func (p *adminServiceProcessorSettingsHistory) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err178 error
+	var _write_err200 error
 	args := AdminServiceSettingsHistoryArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -22058,21 +23470,21 @@ func (p *adminServiceProcessorSettingsHistory) Process(ctx context.Context, seqI
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc179 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing settingsHistory: "+err2.Error())
+			_exc201 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing settingsHistory: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "settingsHistory", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err178 = thrift.WrapTException(err2)
+				_write_err200 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc179.Write(ctx, oprot); _write_err178 == nil && err2 != nil {
-				_write_err178 = thrift.WrapTException(err2)
+			if err2 := _exc201.Write(ctx, oprot); _write_err200 == nil && err2 != nil {
+				_write_err200 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err178 == nil && err2 != nil {
-				_write_err178 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err200 == nil && err2 != nil {
+				_write_err200 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err178 == nil && err2 != nil {
-				_write_err178 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err200 == nil && err2 != nil {
+				_write_err200 = thrift.WrapTException(err2)
 			}
-			if _write_err178 != nil {
-				return false, thrift.WrapTException(_write_err178)
+			if _write_err200 != nil {
+				return false, thrift.WrapTException(_write_err200)
 			}
 			return true, err
 		}
@@ -22081,19 +23493,19 @@ func (p *adminServiceProcessorSettingsHistory) Process(ctx context.Context, seqI
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "settingsHistory", thrift.REPLY, seqId); err2 != nil {
-		_write_err178 = thrift.WrapTException(err2)
+		_write_err200 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err178 == nil && err2 != nil {
-		_write_err178 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err200 == nil && err2 != nil {
+		_write_err200 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err178 == nil && err2 != nil {
-		_write_err178 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err200 == nil && err2 != nil {
+		_write_err200 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err178 == nil && err2 != nil {
-		_write_err178 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err200 == nil && err2 != nil {
+		_write_err200 = thrift.WrapTException(err2)
 	}
-	if _write_err178 != nil {
-		return false, thrift.WrapTException(_write_err178)
+	if _write_err200 != nil {
+		return false, thrift.WrapTException(_write_err200)
 	}
 	return true, err
 }
@@ -24234,6 +25646,807 @@ func (p *AdminServiceReleaseSlotResult) String() string {
 		return "<nil>"
 	}
 	return fmt.Sprintf("AdminServiceReleaseSlotResult(%+v)", *p)
+}
+
+// Attributes:
+//   - Request
+type AdminServiceForceReleaseJobArgs struct {
+	Request *TJobVerbRequest `thrift:"request,1" db:"request" json:"request"`
+}
+
+func NewAdminServiceForceReleaseJobArgs() *AdminServiceForceReleaseJobArgs {
+	return &AdminServiceForceReleaseJobArgs{}
+}
+
+var AdminServiceForceReleaseJobArgs_Request_DEFAULT *TJobVerbRequest
+
+func (p *AdminServiceForceReleaseJobArgs) GetRequest() *TJobVerbRequest {
+	if !p.IsSetRequest() {
+		return AdminServiceForceReleaseJobArgs_Request_DEFAULT
+	}
+	return p.Request
+}
+func (p *AdminServiceForceReleaseJobArgs) IsSetRequest() bool {
+	return p.Request != nil
+}
+
+func (p *AdminServiceForceReleaseJobArgs) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceForceReleaseJobArgs) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Request = &TJobVerbRequest{}
+	if err := p.Request.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Request), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceForceReleaseJobArgs) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "forceReleaseJob_args"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceForceReleaseJobArgs) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "request", thrift.STRUCT, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:request: ", p), err)
+	}
+	if err := p.Request.Write(ctx, oprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Request), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:request: ", p), err)
+	}
+	return err
+}
+
+func (p *AdminServiceForceReleaseJobArgs) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceForceReleaseJobArgs(%+v)", *p)
+}
+
+// Attributes:
+//   - Success
+//   - Error
+type AdminServiceForceReleaseJobResult struct {
+	Success *TJob        `thrift:"success,0" db:"success" json:"success,omitempty"`
+	Error   *TAdminError `thrift:"error,1" db:"error" json:"error,omitempty"`
+}
+
+func NewAdminServiceForceReleaseJobResult() *AdminServiceForceReleaseJobResult {
+	return &AdminServiceForceReleaseJobResult{}
+}
+
+var AdminServiceForceReleaseJobResult_Success_DEFAULT *TJob
+
+func (p *AdminServiceForceReleaseJobResult) GetSuccess() *TJob {
+	if !p.IsSetSuccess() {
+		return AdminServiceForceReleaseJobResult_Success_DEFAULT
+	}
+	return p.Success
+}
+
+var AdminServiceForceReleaseJobResult_Error_DEFAULT *TAdminError
+
+func (p *AdminServiceForceReleaseJobResult) GetError() *TAdminError {
+	if !p.IsSetError() {
+		return AdminServiceForceReleaseJobResult_Error_DEFAULT
+	}
+	return p.Error
+}
+func (p *AdminServiceForceReleaseJobResult) IsSetSuccess() bool {
+	return p.Success != nil
+}
+
+func (p *AdminServiceForceReleaseJobResult) IsSetError() bool {
+	return p.Error != nil
+}
+
+func (p *AdminServiceForceReleaseJobResult) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 0:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField0(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceForceReleaseJobResult) ReadField0(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Success = &TJob{}
+	if err := p.Success.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Success), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceForceReleaseJobResult) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Error = &TAdminError{}
+	if err := p.Error.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Error), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceForceReleaseJobResult) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "forceReleaseJob_result"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField0(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceForceReleaseJobResult) writeField0(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetSuccess() {
+		if err := oprot.WriteFieldBegin(ctx, "success", thrift.STRUCT, 0); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 0:success: ", p), err)
+		}
+		if err := p.Success.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Success), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 0:success: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceForceReleaseJobResult) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetError() {
+		if err := oprot.WriteFieldBegin(ctx, "error", thrift.STRUCT, 1); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:error: ", p), err)
+		}
+		if err := p.Error.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Error), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 1:error: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceForceReleaseJobResult) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceForceReleaseJobResult(%+v)", *p)
+}
+
+// Attributes:
+//   - Request
+type AdminServiceExplainJobArgs struct {
+	Request *TGetJobRequest `thrift:"request,1" db:"request" json:"request"`
+}
+
+func NewAdminServiceExplainJobArgs() *AdminServiceExplainJobArgs {
+	return &AdminServiceExplainJobArgs{}
+}
+
+var AdminServiceExplainJobArgs_Request_DEFAULT *TGetJobRequest
+
+func (p *AdminServiceExplainJobArgs) GetRequest() *TGetJobRequest {
+	if !p.IsSetRequest() {
+		return AdminServiceExplainJobArgs_Request_DEFAULT
+	}
+	return p.Request
+}
+func (p *AdminServiceExplainJobArgs) IsSetRequest() bool {
+	return p.Request != nil
+}
+
+func (p *AdminServiceExplainJobArgs) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceExplainJobArgs) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Request = &TGetJobRequest{}
+	if err := p.Request.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Request), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceExplainJobArgs) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "explainJob_args"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceExplainJobArgs) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "request", thrift.STRUCT, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:request: ", p), err)
+	}
+	if err := p.Request.Write(ctx, oprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Request), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:request: ", p), err)
+	}
+	return err
+}
+
+func (p *AdminServiceExplainJobArgs) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceExplainJobArgs(%+v)", *p)
+}
+
+// Attributes:
+//   - Success
+//   - Error
+type AdminServiceExplainJobResult struct {
+	Success *TExplainJobResponse `thrift:"success,0" db:"success" json:"success,omitempty"`
+	Error   *TAdminError         `thrift:"error,1" db:"error" json:"error,omitempty"`
+}
+
+func NewAdminServiceExplainJobResult() *AdminServiceExplainJobResult {
+	return &AdminServiceExplainJobResult{}
+}
+
+var AdminServiceExplainJobResult_Success_DEFAULT *TExplainJobResponse
+
+func (p *AdminServiceExplainJobResult) GetSuccess() *TExplainJobResponse {
+	if !p.IsSetSuccess() {
+		return AdminServiceExplainJobResult_Success_DEFAULT
+	}
+	return p.Success
+}
+
+var AdminServiceExplainJobResult_Error_DEFAULT *TAdminError
+
+func (p *AdminServiceExplainJobResult) GetError() *TAdminError {
+	if !p.IsSetError() {
+		return AdminServiceExplainJobResult_Error_DEFAULT
+	}
+	return p.Error
+}
+func (p *AdminServiceExplainJobResult) IsSetSuccess() bool {
+	return p.Success != nil
+}
+
+func (p *AdminServiceExplainJobResult) IsSetError() bool {
+	return p.Error != nil
+}
+
+func (p *AdminServiceExplainJobResult) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 0:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField0(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceExplainJobResult) ReadField0(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Success = &TExplainJobResponse{}
+	if err := p.Success.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Success), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceExplainJobResult) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Error = &TAdminError{}
+	if err := p.Error.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Error), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceExplainJobResult) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "explainJob_result"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField0(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceExplainJobResult) writeField0(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetSuccess() {
+		if err := oprot.WriteFieldBegin(ctx, "success", thrift.STRUCT, 0); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 0:success: ", p), err)
+		}
+		if err := p.Success.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Success), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 0:success: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceExplainJobResult) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetError() {
+		if err := oprot.WriteFieldBegin(ctx, "error", thrift.STRUCT, 1); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:error: ", p), err)
+		}
+		if err := p.Error.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Error), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 1:error: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceExplainJobResult) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceExplainJobResult(%+v)", *p)
+}
+
+// Attributes:
+//   - Request
+type AdminServiceWatchJobsArgs struct {
+	Request *TWatchJobsRequest `thrift:"request,1" db:"request" json:"request"`
+}
+
+func NewAdminServiceWatchJobsArgs() *AdminServiceWatchJobsArgs {
+	return &AdminServiceWatchJobsArgs{}
+}
+
+var AdminServiceWatchJobsArgs_Request_DEFAULT *TWatchJobsRequest
+
+func (p *AdminServiceWatchJobsArgs) GetRequest() *TWatchJobsRequest {
+	if !p.IsSetRequest() {
+		return AdminServiceWatchJobsArgs_Request_DEFAULT
+	}
+	return p.Request
+}
+func (p *AdminServiceWatchJobsArgs) IsSetRequest() bool {
+	return p.Request != nil
+}
+
+func (p *AdminServiceWatchJobsArgs) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceWatchJobsArgs) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Request = &TWatchJobsRequest{}
+	if err := p.Request.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Request), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceWatchJobsArgs) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "watchJobs_args"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceWatchJobsArgs) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "request", thrift.STRUCT, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:request: ", p), err)
+	}
+	if err := p.Request.Write(ctx, oprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Request), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:request: ", p), err)
+	}
+	return err
+}
+
+func (p *AdminServiceWatchJobsArgs) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceWatchJobsArgs(%+v)", *p)
+}
+
+// Attributes:
+//   - Success
+//   - Error
+type AdminServiceWatchJobsResult struct {
+	Success *TWatchJobsResponse `thrift:"success,0" db:"success" json:"success,omitempty"`
+	Error   *TAdminError        `thrift:"error,1" db:"error" json:"error,omitempty"`
+}
+
+func NewAdminServiceWatchJobsResult() *AdminServiceWatchJobsResult {
+	return &AdminServiceWatchJobsResult{}
+}
+
+var AdminServiceWatchJobsResult_Success_DEFAULT *TWatchJobsResponse
+
+func (p *AdminServiceWatchJobsResult) GetSuccess() *TWatchJobsResponse {
+	if !p.IsSetSuccess() {
+		return AdminServiceWatchJobsResult_Success_DEFAULT
+	}
+	return p.Success
+}
+
+var AdminServiceWatchJobsResult_Error_DEFAULT *TAdminError
+
+func (p *AdminServiceWatchJobsResult) GetError() *TAdminError {
+	if !p.IsSetError() {
+		return AdminServiceWatchJobsResult_Error_DEFAULT
+	}
+	return p.Error
+}
+func (p *AdminServiceWatchJobsResult) IsSetSuccess() bool {
+	return p.Success != nil
+}
+
+func (p *AdminServiceWatchJobsResult) IsSetError() bool {
+	return p.Error != nil
+}
+
+func (p *AdminServiceWatchJobsResult) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 0:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField0(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceWatchJobsResult) ReadField0(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Success = &TWatchJobsResponse{}
+	if err := p.Success.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Success), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceWatchJobsResult) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Error = &TAdminError{}
+	if err := p.Error.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Error), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceWatchJobsResult) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "watchJobs_result"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField0(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceWatchJobsResult) writeField0(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetSuccess() {
+		if err := oprot.WriteFieldBegin(ctx, "success", thrift.STRUCT, 0); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 0:success: ", p), err)
+		}
+		if err := p.Success.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Success), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 0:success: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceWatchJobsResult) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetError() {
+		if err := oprot.WriteFieldBegin(ctx, "error", thrift.STRUCT, 1); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:error: ", p), err)
+		}
+		if err := p.Error.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Error), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 1:error: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceWatchJobsResult) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceWatchJobsResult(%+v)", *p)
 }
 
 // Attributes:

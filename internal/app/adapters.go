@@ -11,9 +11,12 @@ import (
 	"github.com/lancemaster/lancemaster/internal/admission"
 	"github.com/lancemaster/lancemaster/internal/backend"
 	"github.com/lancemaster/lancemaster/internal/dispatch"
+	"github.com/lancemaster/lancemaster/internal/explain"
 	"github.com/lancemaster/lancemaster/internal/fsm"
 	"github.com/lancemaster/lancemaster/internal/job"
 	"github.com/lancemaster/lancemaster/internal/raftnode"
+	"github.com/lancemaster/lancemaster/internal/refresh"
+	"github.com/lancemaster/lancemaster/internal/release"
 	"github.com/lancemaster/lancemaster/internal/rpc"
 )
 
@@ -166,4 +169,24 @@ func (s submitter) Submit(ctx context.Context, sub job.Submission) (job.Submissi
 		return job.SubmissionOutcome{}, fmt.Errorf("%w: %w", job.ErrNotAppended, err)
 	}
 	return s.Service.Submit(ctx, sub)
+}
+
+// explainer puts explanations into the admin service's terms.
+type explainer struct{ *explain.Explainer }
+
+func (e explainer) Explain(rec *job.Record) []rpc.Reason {
+	reasons := e.Explainer.Explain(rec)
+	out := make([]rpc.Reason, 0, len(reasons))
+	for _, r := range reasons {
+		out = append(out, rpc.Reason{Code: string(r.Code), Message: r.Message, Next: r.Next})
+	}
+	return out
+}
+
+// refreshOnce runs a catalog's refresher for a force release.
+func refreshOnce(registry *refresh.Registry) release.Refresher {
+	return func(ctx context.Context, catalog *job.Catalog, rec *job.Record) error {
+		_, err := dispatch.RefreshOnce(ctx, registry, catalog, rec, max(rec.Refresh.Attempt, rec.LateRefresh.Attempt)+1)
+		return err
+	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/backend"
 	"github.com/lancemaster/lancemaster/internal/config"
 	"github.com/lancemaster/lancemaster/internal/dispatch"
+	"github.com/lancemaster/lancemaster/internal/explain"
 	"github.com/lancemaster/lancemaster/internal/fsm"
 	"github.com/lancemaster/lancemaster/internal/httpserver"
 	"github.com/lancemaster/lancemaster/internal/lance"
@@ -25,6 +26,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/metrics"
 	"github.com/lancemaster/lancemaster/internal/raftnode"
 	"github.com/lancemaster/lancemaster/internal/refresh"
+	"github.com/lancemaster/lancemaster/internal/release"
 	"github.com/lancemaster/lancemaster/internal/retention"
 	"github.com/lancemaster/lancemaster/internal/rpc"
 	"github.com/lancemaster/lancemaster/internal/thriftnet"
@@ -55,6 +57,7 @@ type App struct {
 	dispatcher *dispatch.Dispatcher
 	monitor    *backend.Monitor
 	retention  *retention.Service
+	releaser   *release.Service
 	report     *thriftnet.Server
 	admin      *thriftnet.Server
 	http       *httpserver.Server
@@ -186,8 +189,8 @@ func (a *App) startServers(ctx context.Context) error {
 	submit := submitter{leading{a}, admission.New(a.machine, journal, lance.Open, time.Now, membership{a.node}.Members)}
 	a.admin, err = rpc.NewAdminServer(rpc.ListenConfig{Address: a.cfg.AdminListen}, rpc.NewAdmin(rpc.AdminConfig{
 		Journal: journal, State: rpcState{a.machine}, Barrier: leading{a}, Submitter: submit,
-		Inspector: inspector{lance.Open, a.machine}, Liveness: liveness{a.monitor}, Node: nodeStatus{a}, Clock: wallClock{},
-		Logger: a.log.With("part", "admin"), Metrics: m,
+		Releaser: a.releaser, Explainer: a.explainer(), Inspector: inspector{lance.Open, a.machine},
+		Liveness: liveness{a.monitor}, Node: nodeStatus{a}, Clock: wallClock{}, Logger: a.log.With("part", "admin"), Metrics: m,
 	}))
 	if err != nil {
 		return err
@@ -239,10 +242,15 @@ func (a *App) newServices(ctx context.Context, client *rpc.BackendClient, sends 
 	if err != nil {
 		return err
 	}
+	registry := refreshers(references)
+	a.releaser = release.New(release.Config{
+		State: a.machine, Journal: servingJournal{leading{a}, a.journal}, Open: lance.Open, Refresh: refreshOnce(registry),
+		Now: time.Now, Logger: a.log.With("part", "release"),
+	})
 	a.dispatcher, err = dispatch.New(dispatch.Config{
 		Proposer: a.journal, Reader: a.machine, Sender: sender{client}, Liveness: a.monitor, Term: a.node, Barrier: barrier{a.node},
 		Membership: membership{a.node}, ClockAgreement: ownClock{membership{a.node}}, Resolver: references,
-		Refreshers: refreshers(references), Sends: sends, Logger: a.log.With("part", "dispatch"), Registerer: a.registry,
+		Refreshers: registry, Sends: sends, Logger: a.log.With("part", "dispatch"), Registerer: a.registry,
 	})
 	if err != nil {
 		return err
@@ -252,6 +260,13 @@ func (a *App) newServices(ctx context.Context, client *rpc.BackendClient, sends 
 		Logger: a.log.With("part", "retention"), Registerer: a.registry,
 	})
 	return err
+}
+
+func (a *App) explainer() rpc.Explainer {
+	return explainer{explain.New(explain.Config{
+		State: a.machine, Dispatcher: a.dispatcher, Liveness: a.monitor, Members: membership{a.node}.Members,
+		ReleasableIn: a.releaser.ReleasableIn, Now: time.Now,
+	})}
 }
 
 // refreshers are what a catalog may name.
@@ -268,7 +283,7 @@ func splitAddress(address string) (host string, port int32, err error) {
 		return "", 0, err
 	}
 	n, err := strconv.ParseUint(p, 10, 16)
-	return host, int32(n), err //nolint:gosec // it was parsed as 16 bits
+	return host, int32(n), err
 }
 
 func (a *App) startLeading(context.Context) error {
@@ -295,6 +310,7 @@ func (a *App) applied(r *fsm.Result) {
 	if r.Changes.Backend != nil || len(r.Changes.Settings) > 0 {
 		a.monitor.Wake()
 	}
+	a.releaser.Applied(r.Changes)
 	a.dispatcher.Wake()
 }
 

@@ -25,6 +25,7 @@ const (
 	exitPlain = "Exit status: 0 done, 1 failed, 2 wrong usage."
 	exitWait  = `Exit status: 0 committed or nothing to do, 1 failed, 2 wrong usage, 3 not committed,
 4 unknown, 5 timed out.`
+	exitUntil = `0 committed or nothing to do, 1 failed or ended by Ctrl-C, 2 wrong usage, 3 not committed, 4 unknown.`
 )
 
 // usageError says that the command line is wrong.

@@ -16,6 +16,8 @@ UNKNOWN, when an operator force-releases it.
 ` + exitPlain,
 		Example: `  lancemaster job list --unresolved
   lancemaster job show 7
+  lancemaster job explain 7
   lancemaster job wait 7`,
-	}, a.jobListCmd(), a.jobShowCmd(), a.jobWaitCmd(), a.jobHistoryCmd(), a.jobCancelCmd(), a.jobReleaseSlotCmd())
+	}, a.jobListCmd(), a.jobShowCmd(), a.jobExplainCmd(), a.jobHistoryCmd(), a.jobWatchCmd(), a.jobWaitCmd(),
+		a.jobCancelCmd(), a.jobReleaseSlotCmd(), a.jobForceReleaseCmd())
 }

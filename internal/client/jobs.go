@@ -262,32 +262,6 @@ func (c *Client) WaitJob(ctx context.Context, id, after int64, wait time.Duratio
 	})
 }
 
-// JobVerb is what an operator's verb needs.
-type JobVerb struct {
-	JobID int64
-	// ExpectedRevision, where given, guards against a job that moved on in between.
-	ExpectedRevision *int64
-	Note             string
-}
-
-// CancelJob ends a PENDING job as NOT_COMMITTED.
-func (c *Client) CancelJob(ctx context.Context, v JobVerb) (*Job, error) {
-	return c.oneJob(ctx, change("the cancellation"), func(ctx context.Context, a *admin.AdminServiceClient) (*admin.TJob, error) {
-		return a.CancelJob(ctx, c.verb(v))
-	})
-}
-
-// ReleaseSlot frees the backend slot of a terminal job on an operator's word.
-func (c *Client) ReleaseSlot(ctx context.Context, v JobVerb) (*Job, error) {
-	return c.oneJob(ctx, change("the slot's release"), func(ctx context.Context, a *admin.AdminServiceClient) (*admin.TJob, error) {
-		return a.ReleaseSlot(ctx, c.verb(v))
-	})
-}
-
-func (c *Client) verb(v JobVerb) *admin.TJobVerbRequest {
-	return &admin.TJobVerbRequest{Ctx: c.caller(), JobID: &v.JobID, ExpectedRevision: v.ExpectedRevision, Note: optional(v.Note)}
-}
-
 func (c *Client) oneJob(ctx context.Context, op operation, f func(context.Context, *admin.AdminServiceClient) (*admin.TJob, error)) (*Job, error) {
 	j, err := invoke(ctx, c, op, f)
 	if err != nil {

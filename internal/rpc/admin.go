@@ -19,6 +19,8 @@ type AdminConfig struct {
 	State     State
 	Barrier   Barrier
 	Submitter Submitter
+	Releaser  Releaser
+	Explainer Explainer
 	Inspector Inspector
 	Liveness  Liveness
 	Node      Node
@@ -60,6 +62,7 @@ type method struct {
 // What to do next after a lost answer.
 const (
 	lookAtJob      = "look at the job with `job show` and its history before asking again"
+	repeatRelease  = "run it again: a job that is released already is answered with its record"
 	lookAtSettings = "look at `settings history` before asking again"
 	lookAtCatalogs = "look at `catalog list` before asking again"
 	lookAtBackends = "look at `backend list` before asking again"

@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/lancemaster/lancemaster/gen-go/admin"
 	"github.com/lancemaster/lancemaster/internal/job"
-	"github.com/lancemaster/lancemaster/internal/thriftnet"
 )
 
 // Submit admits a job, or says why not, or says what it would do.
@@ -78,26 +76,6 @@ func (a *Admin) GetJob(ctx context.Context, req *admin.TGetJobRequest) (*admin.T
 		}
 		return a.wireJob(rec), nil
 	})
-}
-
-// job reads the job that a request names.
-func (a *Admin) job(number *int64) (*job.Record, error) {
-	var f fields
-	id := job.ID(f.positive("job_id", number))
-	if f.refusal != nil {
-		return nil, f.refusal
-	}
-	rec, err := a.cfg.State.Job(id)
-	if err != nil {
-		return nil, inside(err)
-	}
-	if rec == nil {
-		return nil, &job.Refusal{
-			Code: job.CodeNotFound, Message: fmt.Sprintf("there is no job %d", id),
-			Next: "list the jobs there are; one that ended long ago may have been removed",
-		}
-	}
-	return rec, nil
 }
 
 // maxPage bounds a page's size, so that a client need not take more than this and one job.
@@ -212,111 +190,5 @@ func (a *Admin) JobHistory(ctx context.Context, req *admin.TJobHistoryRequest) (
 			answer.Events = append(answer.Events, wireEvent(&events[i]))
 		}
 		return answer, nil
-	})
-}
-
-// Bounds of a long poll, in milliseconds.
-const (
-	defaultWait = 30_000
-	maxWait     = 60_000
-)
-
-// WaitJob answers when a job's revision is above one, or the wait is over, or this server begins to
-// stop; with the job as it then is.
-func (a *Admin) WaitJob(ctx context.Context, req *admin.TWaitJobRequest) (*admin.TJob, error) {
-	return serve(ctx, a, method{name: "waitJob", access: reads}, req, func(c call) (*admin.TJob, error) {
-		var f fields
-		wait := f.between("wait_ms", req.WaitMs, 1, maxWait, defaultWait)
-		after := job.Revision(-1)
-		if req.AfterRevision != nil {
-			after = job.Revision(*req.AfterRevision)
-		}
-		if f.refusal != nil {
-			return nil, f.refusal
-		}
-		rec, changed, err := a.waitJob(c, req.JobID, after, time.Duration(wait)*time.Millisecond)
-		if err != nil {
-			return nil, err
-		}
-		if !changed {
-			// This node may have been deposed meanwhile, and its state be old.
-			if err := a.barrier(c); err != nil {
-				return nil, err
-			}
-			if rec, err = a.job(req.JobID); err != nil {
-				return nil, err
-			}
-		}
-		return a.wireJob(rec), nil
-	})
-}
-
-func (a *Admin) waitJob(ctx context.Context, id *int64, after job.Revision, wait time.Duration) (*job.Record, bool, error) {
-	over := time.NewTimer(wait)
-	defer over.Stop()
-	for {
-		changed := a.cfg.State.AppliedChanged() // before the look, or a change in between goes unseen
-		rec, err := a.job(id)
-		if err != nil || rec.Revision > after {
-			return rec, true, err
-		}
-		select {
-		case <-changed:
-		case <-over.C:
-			return rec, false, nil
-		case <-thriftnet.Draining(ctx):
-			return rec, false, nil
-		case <-thriftnet.Gone(ctx):
-			return rec, false, nil
-		case <-ctx.Done():
-			return rec, false, nil
-		}
-	}
-}
-
-// CancelJob ends a PENDING job.
-func (a *Admin) CancelJob(ctx context.Context, req *admin.TJobVerbRequest) (*admin.TJob, error) {
-	return a.verb(ctx, "cancelJob", req, func(h job.Header, id job.ID, expected job.Revision, _ string) job.Command {
-		return job.Cancel{Header: h, Job: id, Expected: expected}
-	})
-}
-
-// ReleaseSlot releases the slot of a terminal job.
-func (a *Admin) ReleaseSlot(ctx context.Context, req *admin.TJobVerbRequest) (*admin.TJob, error) {
-	return a.verb(ctx, "releaseSlot", req, func(h job.Header, id job.ID, expected job.Revision, note string) job.Command {
-		return job.ReleaseSlot{Header: h, Job: id, Expected: expected, Note: note}
-	})
-}
-
-// verb proposes what an operator does to a job. Without an expected revision it is the one the job
-// has now.
-func (a *Admin) verb(ctx context.Context, name string, req *admin.TJobVerbRequest,
-	command func(job.Header, job.ID, job.Revision, string) job.Command,
-) (*admin.TJob, error) {
-	return serve(ctx, a, method{name: name, access: writes, lost: lookAtJob}, req, func(c call) (*admin.TJob, error) {
-		var f fields
-		id := job.ID(f.positive("job_id", req.JobID))
-		note := f.optionalText("note", req.Note)
-		if f.refusal != nil {
-			return nil, f.refusal
-		}
-		var expected job.Revision
-		if req.ExpectedRevision != nil {
-			expected = job.Revision(*req.ExpectedRevision)
-		} else {
-			if err := a.barrier(c); err != nil {
-				return nil, err
-			}
-			rec, err := a.job(req.JobID)
-			if err != nil {
-				return nil, err
-			}
-			expected = rec.Revision
-		}
-		answer, err := a.cfg.Journal.Propose(c, command(a.header(c), id, expected, note))
-		if err != nil {
-			return nil, err
-		}
-		return a.wireJob(answer.Job), nil
 	})
 }

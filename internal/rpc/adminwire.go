@@ -52,7 +52,7 @@ func wireJob(r *job.Record, retry time.Duration) *admin.TJob {
 		j.LateResults = append(j.LateResults, wireResult(l.Code, 0, l.Message, l.MetadataAdvanced, l.At))
 	}
 	if r.LateRefresh.State.Valid() && r.LateRefresh.State != job.RefreshNotRequired {
-		j.LateRefresh = wireRefresh(r.LateRefresh, retry)
+		j.LateRefresh = wireRefresh(r.LateRefresh, 0) // it is tried once
 	}
 	return j
 }
@@ -72,6 +72,7 @@ func wireDispatch(d job.Dispatch) *admin.TJobDispatch {
 	return w
 }
 
+// wireRefresh shows a refresh; without a retry interval none follows a failed one.
 func wireRefresh(r job.Refresh, retry time.Duration) *admin.TJobRefresh {
 	w := &admin.TJobRefresh{
 		State: admin.TRefreshState(r.State), Attempt: r.Attempt, StartedAtMs: int64(r.StartedAt), FinishedAtMs: int64(r.FinishedAt),
@@ -83,7 +84,7 @@ func wireRefresh(r job.Refresh, retry time.Duration) *admin.TJobRefresh {
 	if f := r.LastFailure; f != nil {
 		at := int64(f.At)
 		w.LastFailureAtMs, w.LastFailure = &at, &f.Message
-		if r.State == job.RefreshFailed {
+		if r.State == job.RefreshFailed && retry > 0 {
 			next := at + retry.Milliseconds()
 			w.NextRetryAtMs = &next
 		}

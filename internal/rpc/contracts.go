@@ -23,10 +23,17 @@ type State interface {
 	List(q job.Query) (job.Page, error)
 	// History returns a job's events, oldest first, and how many were dropped in between.
 	History(id job.ID) (events []job.Event, dropped int64, err error)
+	// EventsAfter returns events whose Raft index is above after, in the order of the log. It stops at
+	// the end of an index once there are limit events or more.
+	EventsAfter(after uint64, limit int) ([]job.Event, error)
+	// Settings returns for each setting the change that set it; a first value has no old one.
+	Settings() ([]job.SettingChange, error)
 	// SettingsHistory returns the newest changes first; an empty name means all settings.
 	SettingsHistory(name string, limit int) ([]SettingChange, error)
 	// AppliedChanged returns a channel that is closed at the next applied change.
 	AppliedChanged() <-chan struct{}
+	// Applied returns the position of the newest entry that reads see.
+	Applied() job.Position
 }
 
 // SettingChange is one entry of the settings' history with its place in the journal.
@@ -81,6 +88,20 @@ type LatchCloser interface {
 type Submitter interface {
 	Submit(ctx context.Context, s job.Submission) (job.SubmissionOutcome, error)
 }
+
+// Releaser force releases UNKNOWN jobs. Its errors are like Journal's. The caller has waited for a
+// read barrier. expected is the revision that the operator saw, nil for whatever it is.
+type Releaser interface {
+	ForceRelease(ctx context.Context, actor string, id job.ID, expected *job.Revision, note string) (*job.Record, error)
+}
+
+// Explainer says why a job is where it is.
+type Explainer interface {
+	Explain(rec *job.Record) []Reason
+}
+
+// Reason is one part of an explanation. Next is empty where nothing needs to be done.
+type Reason struct{ Code, Message, Next string }
 
 // Inspector reads a dataset. Refusals are *job.Refusal.
 type Inspector interface {

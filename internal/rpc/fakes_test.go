@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -44,6 +45,8 @@ type master struct {
 	readFails error
 	submit    func(context.Context, job.Submission) (job.SubmissionOutcome, error)
 	inspect   func(context.Context, InspectRequest) (Inspection, error)
+	release   func(context.Context, string, job.ID, *job.Revision, string) (*job.Record, error)
+	reasons   []Reason
 	live      BackendLiveness
 	status    NodeStatus
 }
@@ -151,6 +154,42 @@ func (m *master) SettingsHistory(name string, limit int) ([]SettingChange, error
 	}
 	return changes, m.readFails
 }
+
+func (m *master) EventsAfter(after uint64, limit int) ([]job.Event, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var events []job.Event
+	for _, list := range m.state.Events {
+		for _, e := range list {
+			if e.Index > after {
+				events = append(events, e)
+			}
+		}
+	}
+	slices.SortFunc(events, func(a, b job.Event) int { return cmp.Compare(a.Index, b.Index) })
+	for limit < len(events) && events[limit].Index == events[limit-1].Index {
+		limit++
+	}
+	return events[:min(limit, len(events))], m.readFails
+}
+
+func (m *master) Settings() ([]job.SettingChange, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state.Changes, m.readFails // a later change replaces an earlier one
+}
+
+func (m *master) Applied() job.Position {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state.Position
+}
+
+func (m *master) ForceRelease(ctx context.Context, actor string, id job.ID, expected *job.Revision, note string) (*job.Record, error) {
+	return m.release(ctx, actor, id, expected, note)
+}
+
+func (m *master) Explain(*job.Record) []Reason { return m.reasons }
 
 func (m *master) AppliedChanged() <-chan struct{} {
 	m.mu.Lock()
@@ -307,7 +346,7 @@ func newBench(t testing.TB) *bench {
 		Journal: b, State: b, Leadership: b, Latches: b, Clock: b, Logger: logger, Metrics: metrics, Hold: 100 * time.Millisecond,
 	})
 	b.admin = NewAdmin(AdminConfig{
-		Journal: b, State: b, Barrier: b, Submitter: b, Inspector: b, Liveness: b.master, Node: b, Clock: b, Logger: logger, Metrics: metrics,
+		Journal: b, State: b, Barrier: b, Submitter: b, Releaser: b, Explainer: b, Inspector: b, Liveness: b.master, Node: b, Clock: b, Logger: logger, Metrics: metrics,
 	})
 	return b
 }

@@ -139,6 +139,38 @@ func (h *handler) ReleaseSlot(_ context.Context, r *admin.TJobVerbRequest) (*adm
 	return w.releaseSlot(r.GetJobID(), r.GetNote())
 }
 
+func (h *handler) ForceReleaseJob(_ context.Context, r *admin.TJobVerbRequest) (*admin.TJob, error) {
+	w, done, err := h.begin(r, &r.Ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return w.forceRelease(r.GetJobID(), r.GetNote())
+}
+
+func (h *handler) ExplainJob(_ context.Context, r *admin.TGetJobRequest) (*admin.TExplainJobResponse, error) {
+	w, done, err := h.begin(r, &r.Ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return w.explain(r.GetJobID())
+}
+
+func (h *handler) WatchJobs(_ context.Context, r *admin.TWatchJobsRequest) (*admin.TWatchJobsResponse, error) {
+	w, done, err := h.begin(r, &r.Ctx)
+	if err != nil {
+		return nil, err
+	}
+	out, err := w.watch(r)
+	done()
+	if err != nil || len(out.Events) > 0 || r.AfterIndex == nil || h.noHold {
+		return out, err
+	}
+	<-h.s.ctx.Done() // nothing more will happen: hold the call
+	return nil, refuse(admin.TAdminErrorCode_UNAVAILABLE, "this master is stopping", "try another one")
+}
+
 func (h *handler) InspectDataset(_ context.Context, r *admin.TInspectDatasetRequest) (*admin.TInspectDatasetResponse, error) {
 	w, done, err := h.begin(r, &r.Ctx)
 	if err != nil {

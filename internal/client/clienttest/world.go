@@ -22,6 +22,8 @@ type world struct {
 	catalogs []*admin.TCatalog
 	backends []*admin.TBackend
 	settings []*admin.TSetting
+	index    int64 // of the newest entry of the journal
+	events   []*admin.TJobEvent
 }
 
 // Next adds what will happen to a job, one step for each wait upon it: "RUNNING",
@@ -109,7 +111,7 @@ func resolve(j *admin.TJob, seconds int) {
 }
 
 func newWorld() *world {
-	w := &world{jobs: map[int64]*admin.TJob{}, steps: map[int64][]func(*admin.TJob){}}
+	w := &world{jobs: map[int64]*admin.TJob{}, steps: map[int64][]func(*admin.TJob){}, index: firstIndex}
 	add := func(id int64, name string, m shared.TLanceIndexMutationType, steps ...string) *admin.TJob {
 		j := newJob(id, name, m)
 		for _, s := range steps {

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lancemaster/lancemaster/internal/client"
+)
+
+// maxNote is the longest note that the masters take.
+const maxNote = 1024
+
+const forceReleaseLong = `Release what an UNKNOWN job holds: its index name, its share of the quotas, and its slot on the backend.
+Nothing else ever releases the name of an UNKNOWN job.
+
+What it means: nobody knows whether the job's worker is gone or what it did. It may still commit, and so
+overwrite, remove or bring back the index under the name that you free, even after a new job has used
+that name. Releasing stops no worker, and the job's outcome stays UNKNOWN. Make sure that the worker is
+gone first, for instance by restarting its backend; see what is known with: lancemaster job explain.
+
+In this order, and nothing is released unless all goes well:
+  1. a job that is released already is shown again, which is a success
+  2. any other state than UNKNOWN is refused
+  3. a note is required, 1 to 1024 bytes: why the worker is known to be gone
+  4. too soon is refused, with how long to wait: while the master that sent the job may still have been
+     writing, which is 10s and the setting backend.rpc_timeout after it became RUNNING
+  5. where the job's catalog exists, the dataset is read, if the masters can read it (file:), and the
+     catalog's refresher runs once; a dataset that is gone is no failure
+  6. the release is journaled, if the job has not moved on meanwhile
+
+The warning, your note and your name are stored with the job.
+
+` + exitPlain
+
+func (a *cli) jobForceReleaseCmd() *cobra.Command {
+	var v client.JobVerb
+	var revision int64
+	cmd := a.leaf(&cobra.Command{
+		Use:     "force-release JOB",
+		Short:   "Free the index name of an UNKNOWN job, on your word that its worker is gone",
+		Long:    forceReleaseLong,
+		Example: `  lancemaster job force-release 7 --note "host 10.0.0.7 was scrapped; the index was looked at by hand"`,
+	}, func(ctx context.Context, cmd *cobra.Command, args []string) error {
+		switch {
+		case strings.TrimSpace(v.Note) == "":
+			return usagef("--note is missing or empty: say why the job's worker is known to be gone")
+		case len(v.Note) > maxNote:
+			return usagef("--note has %d bytes; at most %d are kept", len(v.Note), maxNote)
+		}
+		return a.jobVerb(cmd, args[0], v, revision, func(c *client.Client, v client.JobVerb) (*client.Job, error) {
+			j, err := c.ForceRelease(ctx, v)
+			if err != nil {
+				return nil, err
+			}
+			if r := j.ForceRelease; r != nil {
+				fmt.Fprintf(a.Err, "job %d was force released by %s at %s; its index name is free\n", j.ID, clean(r.Actor), r.At)
+				fmt.Fprintf(a.Err, "warning: %s\n", clean(r.Warning))
+			}
+			return j, nil
+		})
+	})
+	verbFlags(cmd, &v, &revision)
+	return cmd
+}
