@@ -47,6 +47,19 @@ func (s *Service) Submit(ctx context.Context, sub job.Submission) (job.Submissio
 	if rec, err := s.known(sub, hash); rec != nil || err != nil {
 		return job.SubmissionOutcome{Kind: job.SubmissionExisting, Job: rec}, err
 	}
+	out, err := s.submit(ctx, sub, hash)
+	if _, refused := job.AsRefusal(err); refused || err == nil && out.Kind == job.SubmissionNoop {
+		// What answers it so may be the work of the same request's first attempt, which
+		// was still under way above: the fence it has taken, the index it has made.
+		if rec, err := s.known(sub, hash); rec != nil || err != nil {
+			return job.SubmissionOutcome{Kind: job.SubmissionExisting, Job: rec}, err
+		}
+	}
+	return out, err
+}
+
+// submit is Submit for a request that was not known a moment ago.
+func (s *Service) submit(ctx context.Context, sub job.Submission, hash job.Hash) (job.SubmissionOutcome, error) {
 	p := &plan{sub: sub}
 	var gate *job.Refusal
 	s.state.Read(func(l *job.Live) { p.settings, gate = l.Settings(), job.CheckGate(l) })

@@ -21,8 +21,9 @@ type cluster struct {
 	t       *testing.T
 	service *admission.Service
 	members int
-	reads   int   // datasets opened
-	fails   error // answer of the journal, when set
+	reads   int    // datasets opened
+	reading func() // called while a dataset is opened, when set
+	fails   error  // answer of the journal, when set
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -30,6 +31,9 @@ func newCluster(t *testing.T) *cluster {
 	c := &cluster{State: jobtest.Formed(), t: t, members: 1}
 	open := func(ctx context.Context, locator string) (*lance.Dataset, error) {
 		c.reads++
+		if c.reading != nil {
+			c.reading()
+		}
 		return lance.Open(ctx, locator)
 	}
 	now := func() time.Time { return time.UnixMilli(5000).UTC() }
@@ -418,6 +422,38 @@ func TestRequestIDs(t *testing.T) {
 	foreign.Actor, foreign.IndexName = "bob", "bobs"
 	if out, err := c.service.Submit(t.Context(), foreign); err != nil || out.Kind != job.SubmissionAdmitted {
 		t.Errorf("another creator: %+v, %v", out, err)
+	}
+}
+
+// A caller whose first attempt is slow asks again: both attempts are past the look-up of the request
+// id when the first is admitted, and the second must not be told that somebody else holds the name.
+func TestARequestIsKnownThoughItsFirstAttemptWasStillUnderWay(t *testing.T) {
+	for name, after := range map[string]func(*cluster){
+		"its own fence": func(*cluster) {},
+		"a closed gate": func(c *cluster) { c.set("admission.enabled", "false") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			sub := ivf(t)
+			sub.RequestID = "r1"
+			c.reading = func() {
+				c.reading = nil
+				out, err := c.service.Submit(t.Context(), sub)
+				if err != nil || out.Kind != job.SubmissionAdmitted {
+					t.Fatal(out, err)
+				}
+				after(c)
+			}
+			out, err := c.service.Submit(t.Context(), sub)
+			if err != nil || out.Kind != job.SubmissionExisting || out.Job == nil || out.Job.ID != 1 {
+				t.Fatalf("got %+v, %v; want the job that the first attempt was admitted as", out, err)
+			}
+			other := sub
+			other.IndexName = "another"
+			if _, err := c.service.Submit(t.Context(), other); !job.IsCode(err, job.CodeRequestConflict) {
+				t.Errorf("got %v for another body", err)
+			}
+		})
 	}
 }
 
