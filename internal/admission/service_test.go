@@ -122,7 +122,7 @@ func TestAdmitsAgainstARealDataset(t *testing.T) {
 	if err != nil || out.Kind != job.SubmissionAdmitted {
 		t.Fatal(out, err)
 	}
-	got := *c.State.Job(1)
+	got := *c.Job(1)
 	want := job.Record{
 		ID: 1, Creator: "alice", CreatedAt: 5000, UpdatedAt: 5000,
 		Target: job.Target{

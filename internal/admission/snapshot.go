@@ -52,21 +52,16 @@ func manifestSnapshot(p *plan, d *lance.Dataset) (noop string, err error) {
 	if err != nil {
 		return "", DatasetRefusal(err)
 	}
-	switch p.sub.Mutation {
-	case job.MutationCreate:
-		if found {
-			return existing(p, index, field)
-		}
-	case job.MutationDrop:
-		if !found && p.sub.IfExists {
-			return fmt.Sprintf("the dataset has no index %q at version %d", p.sub.IndexName, d.Version), nil
-		}
-		if !found {
-			return "", &job.Refusal{
-				Code:    job.CodeIndexMissing,
-				Message: fmt.Sprintf("DROP of %q is refused: the dataset has no such index at version %d", p.sub.IndexName, d.Version),
-				Next:    "see: lancemaster index list; to have this be no error ask with --if-exists",
-			}
+	switch {
+	case p.sub.Mutation == job.MutationCreate && found:
+		return existing(p, index, field)
+	case p.sub.Mutation == job.MutationDrop && !found && p.sub.IfExists:
+		return fmt.Sprintf("the dataset has no index %q at version %d", p.sub.IndexName, d.Version), nil
+	case p.sub.Mutation == job.MutationDrop && !found:
+		return "", &job.Refusal{
+			Code:    job.CodeIndexMissing,
+			Message: fmt.Sprintf("DROP of %q is refused: the dataset has no such index at version %d", p.sub.IndexName, d.Version),
+			Next:    "see: lancemaster index list; to have this be no error ask with --if-exists",
 		}
 	}
 	if found { // REPLACE and DROP send what the dataset stores

@@ -73,10 +73,20 @@ func (s sender) Dial(ctx context.Context, at job.Address) (dispatch.Conn, error)
 	return conn, nil
 }
 
-// barrier is the node's read barrier for the dispatcher.
-type barrier struct{ node *raftnode.Node }
+// readBarrier returns once the state shows all that was acknowledged before. Raft
+// answers a barrier that the state machine never saw: one that applies nothing any
+// more would go on being read as if it were current.
+func (a *App) readBarrier(ctx context.Context) error {
+	if err := a.node.ReadBarrier(ctx); err != nil {
+		return err
+	}
+	return a.machine.Err()
+}
 
-func (b barrier) Barrier(ctx context.Context) error { return b.node.ReadBarrier(ctx) }
+// barrier is the read barrier for the dispatcher.
+type barrier struct{ a *App }
+
+func (b barrier) Barrier(ctx context.Context) error { return b.a.readBarrier(ctx) }
 
 // membership counts the members of the Raft configuration.
 type membership struct{ node *raftnode.Node }
@@ -117,7 +127,7 @@ func (l leading) ReadBarrier(ctx context.Context) error {
 	if _, err := l.WaitLeader(wait); err != nil {
 		return err
 	}
-	err := l.a.node.ReadBarrier(ctx)
+	err := l.a.readBarrier(ctx)
 	if errors.Is(err, raftnode.ErrNotLeader) || errors.Is(err, raftnode.ErrLeadershipLost) {
 		return fmt.Errorf("%w: %w", rpc.ErrNotLeader, err)
 	}

@@ -248,7 +248,7 @@ func (a *App) newServices(ctx context.Context, client *rpc.BackendClient, sends 
 		Now: time.Now, Logger: a.log.With("part", "release"),
 	})
 	a.dispatcher, err = dispatch.New(dispatch.Config{
-		Proposer: a.journal, Reader: a.machine, Sender: sender{client}, Liveness: a.monitor, Term: a.node, Barrier: barrier{a.node},
+		Proposer: a.journal, Reader: a.machine, Sender: sender{client}, Liveness: a.monitor, Term: a.node, Barrier: barrier{a},
 		Membership: membership{a.node}, ClockAgreement: ownClock{membership{a.node}}, Resolver: references,
 		Refreshers: registry, Sends: sends, Logger: a.log.With("part", "dispatch"), Registerer: a.registry,
 	})

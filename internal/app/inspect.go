@@ -86,4 +86,4 @@ func describe(out *rpc.Inspection, d *lance.Dataset) {
 	}
 }
 
-func clampInt32(n uint32) int32 { return int32(min(n, 1<<31-1)) } //nolint:gosec // it was clamped
+func clampInt32(n uint32) int32 { return int32(min(n, 1<<31-1)) }

@@ -52,8 +52,8 @@ func (a *App) startTerm(ctx context.Context, term uint64) error {
 func randomClusterID() int32 {
 	var b [4]byte
 	for {
-		_, _ = rand.Read(b[:])                                                  // never fails, see crypto/rand
-		if id := int32(binary.BigEndian.Uint32(b[:]) & math.MaxInt32); id > 0 { //nolint:gosec // it was masked
+		_, _ = rand.Read(b[:]) // never fails, see crypto/rand
+		if id := int32(binary.BigEndian.Uint32(b[:]) & math.MaxInt32); id > 0 {
 			return id
 		}
 	}

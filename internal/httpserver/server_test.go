@@ -1,6 +1,7 @@
 package httpserver_test
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -35,13 +36,21 @@ func start(t *testing.T, ready httpserver.Ready) string {
 
 func get(t *testing.T, url string) (int, string) {
 	t.Helper()
-	r, err := http.Get(url)
+	return ask(t, http.MethodGet, url)
+}
+
+func ask(t *testing.T, method, url string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Body.Close()
-	body, err := io.ReadAll(r.Body)
+	r, err := http.DefaultClient.Do(request)
 	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err := errors.Join(err, r.Body.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return r.StatusCode, string(body)
@@ -67,13 +76,8 @@ func TestHealthFollowsReadiness(t *testing.T) {
 			t.Errorf("%s with ready %v: %d %q, want %d %q", step.path, step.ready, status, body, step.status, step.body)
 		}
 	}
-	r, err := http.Post(url+"/livez", "text/plain", strings.NewReader("x"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Body.Close()
-	if r.StatusCode != http.StatusMethodNotAllowed {
-		t.Errorf("POST /livez: %d, want 405", r.StatusCode)
+	if status, _ := ask(t, http.MethodPost, url+"/livez"); status != http.StatusMethodNotAllowed {
+		t.Errorf("POST /livez: %d, want 405", status)
 	}
 }
 
@@ -83,7 +87,7 @@ func TestStopDoesNotWaitForSilentClients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := net.Dial("tcp", s.Addr())
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +95,10 @@ func TestStopDoesNotWaitForSilentClients(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Stop(t.Context()) }()
 	select {
-	case <-stopped:
+	case err := <-stopped:
+		if err != nil {
+			t.Error(err)
+		}
 	case <-time.After(30 * time.Second):
 		t.Fatal("Stop hangs on a silent client")
 	}

@@ -29,7 +29,7 @@ lancemaster_build_info{goversion="go1.26",revision="abc",version="v1.2.3"} 1
 
 func TestHandlerServesTheRegistry(t *testing.T) {
 	w := httptest.NewRecorder()
-	metrics.Handler(metrics.New(config.Build{})).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	metrics.Handler(metrics.New(config.Build{})).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody))
 	body, err := io.ReadAll(w.Result().Body)
 	if err != nil {
 		t.Fatal(err)
