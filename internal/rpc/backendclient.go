@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -74,11 +76,12 @@ func (b *BackendClient) dial(ctx context.Context, host string, port int32) (*thr
 // An error that wraps job.ErrUnknownMethod is a complete refusal. After any other error nobody knows
 // what the backend does: this one may have been accepted.
 func (c *BackendConn) Submit(ctx context.Context, inv *job.Invocation) (job.Reply, error) {
+	clean := withoutEchoes(append(slices.Collect(maps.Values(inv.StorageOptions)), inv.Secret)...)
 	status, err := backend.NewBackendServiceClient(c.client).SubmitLanceIndexJob(ctx, dispatchOf(inv))
 	if err != nil {
-		return job.Reply{}, callError("submit_lance_index_job", err)
+		return job.Reply{}, callError("submit_lance_index_job", err, clean)
 	}
-	return replyOf(status), nil
+	return replyOf(status, clean), nil
 }
 
 // RemoteAddr returns the address connected to, resolved.
@@ -105,14 +108,15 @@ func (b *BackendClient) Heartbeat(ctx context.Context, at job.Address, req job.H
 		return job.HeartbeatReply{}, fmt.Errorf("cannot connect: %w", err)
 	}
 	defer c.Close()
+	clean := withoutEchoes(req.Token)
 	result, err := backend.NewHeartbeatServiceClient(c).Heartbeat(ctx, masterInfoOf(req))
 	if err != nil {
-		return job.HeartbeatReply{}, callError("heartbeat", err)
+		return job.HeartbeatReply{}, callError("heartbeat", err, clean)
 	}
 	if result.Status == nil || result.BackendInfo == nil {
 		return job.HeartbeatReply{}, errors.New("heartbeat: the answer has no status or no backend info")
 	}
-	status := replyOf(result.Status)
+	status := replyOf(result.Status, clean)
 	info := result.BackendInfo
 	return job.HeartbeatReply{
 		Status: status.Status, Messages: status.Messages, ProcessEpoch: info.GetBeStartTime(),
@@ -121,8 +125,8 @@ func (b *BackendClient) Heartbeat(ctx context.Context, at job.Address, req job.H
 }
 
 // callError says what kind of failure a call ended with. Transport errors come first: the library
-// wraps them in protocol errors.
-func callError(method string, err error) error {
+// wraps them in protocol errors. clean makes the peer's text fit to be kept.
+func callError(method string, err error, clean func(string) string) error {
 	var application thrift.TApplicationException
 	var transport thrift.TTransportException
 	var protocol thrift.TProtocolException
@@ -131,7 +135,7 @@ func callError(method string, err error) error {
 		if application.TypeId() == thrift.UNKNOWN_METHOD {
 			return fmt.Errorf("%s: %w", method, job.ErrUnknownMethod)
 		}
-		text := job.SanitizeMessage(application.Error())
+		text := clean(application.Error())
 		return fmt.Errorf("%s: the peer answered with an exception of type %d: %s", method, application.TypeId(), text)
 	case errors.As(err, &transport):
 		return fmt.Errorf("%s: the connection failed: %w", method, err)
@@ -142,13 +146,13 @@ func callError(method string, err error) error {
 	}
 }
 
-func replyOf(s *shared.TStatus) job.Reply {
+func replyOf(s *shared.TStatus, clean func(string) string) job.Reply {
 	r := job.Reply{Status: int32(s.StatusCode)} //nolint:gosec // read from the wire as an i32
 	for _, text := range s.ErrorMsgs {
 		if len(r.Messages) == maxReplyTexts {
 			break
 		}
-		r.Messages = append(r.Messages, job.SanitizeMessage(text))
+		r.Messages = append(r.Messages, clean(text))
 	}
 	return r
 }
