@@ -72,7 +72,7 @@ func TestHelp(t *testing.T) {
 		}
 		_, list, isGroup := strings.Cut(r.stdout, "Available Commands:")
 		if !isGroup {
-			if !strings.Contains(r.stdout, "Exit status:") {
+			if !strings.Contains(strings.ToLower(r.stdout), "exit status:") {
 				t.Errorf("%q --help does not say how it exits:\n%s", path, r.stdout)
 			}
 			return

@@ -94,7 +94,7 @@ func refusedCases(t *testing.T) []refusedCase {
 		{"query", create("i", "--dataset", "s3://b/x?versionId=1"), "INVALID", []string{"query"}},
 		{"fragment", create("i", "--dataset", "s3://b/x#f"), "INVALID", []string{"fragment"}},
 		{"dot segments", create("i", "--dataset", "/data/../etc"), "INVALID", []string{".."}},
-		{"dot segments escaped", create("i", "--dataset", "s3://b/a/%2E%2e/x"), "INVALID", []string{".."}},
+		{"dot segments escaped", create("i", "--dataset", "s3://b/a/%2E%2e/x"), "INVALID", []string{"locator"}},
 		{"relative path", create("i", "--dataset", "data/t.lance"), "INVALID", []string{"absolute"}},
 		{"neither authority nor path", create("i", "--dataset", "s3://"), "INVALID", nil},
 		{"missing column", create("i", "--column", "nope"), "COLUMN", []string{"nope", "dataset inspect"}},
