@@ -178,7 +178,10 @@ func (c *Client) receive(ctx context.Context, p thrift.TProtocol, method string,
 		if err := exception.Read(ctx, p); err != nil {
 			return false, err
 		}
-		return c.transport.end(), exception
+		if !c.transport.end() {
+			return false, errTrailing()
+		}
+		return true, exception
 	case kind != thrift.REPLY:
 		return false, thrift.NewTApplicationException(thrift.INVALID_MESSAGE_TYPE_EXCEPTION, "the answer is neither reply nor exception")
 	}
@@ -186,7 +189,12 @@ func (c *Client) receive(ctx context.Context, p thrift.TProtocol, method string,
 		return false, err
 	}
 	if !c.transport.end() {
-		return false, thrift.NewTTransportExceptionFromError(errors.New("the answer's frame holds more than the answer"))
+		return false, errTrailing()
 	}
 	return false, p.ReadMessageEnd(ctx)
+}
+
+// errTrailing says of a frame that it is no answer, whatever it begins with.
+func errTrailing() error {
+	return thrift.NewTTransportExceptionFromError(errors.New("the answer's frame holds more than the answer"))
 }

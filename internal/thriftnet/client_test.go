@@ -100,6 +100,39 @@ func TestClientIsBoundByItsContext(t *testing.T) {
 	})
 }
 
+// UNKNOWN_METHOD is the one answer that says that nothing ran; a frame that only begins with it says nothing.
+func TestAnExceptionInAFrameWithMoreIsNoAnswer(t *testing.T) {
+	for _, more := range []int{0, 1} {
+		address := mute(t, func(c net.Conn) {
+			defer c.Close()
+			_ = c.SetDeadline(time.Now().Add(bound))
+			frames := thrift.NewTFramedTransportConf(thrift.NewStreamTransportRW(c), &thrift.TConfiguration{})
+			p := thrift.NewTBinaryProtocolConf(frames, &thrift.TConfiguration{})
+			method, _, seq, err := p.ReadMessageBegin(t.Context())
+			if err != nil || p.Skip(t.Context(), thrift.STRUCT) != nil {
+				t.Errorf("the call cannot be read: %v", err)
+				return
+			}
+			_ = p.WriteMessageBegin(t.Context(), method, thrift.EXCEPTION, seq)
+			_ = thrift.NewTApplicationException(thrift.UNKNOWN_METHOD, "what?").Write(t.Context(), p)
+			_, _ = frames.Write(make([]byte, more))
+			if err := p.Flush(t.Context()); err != nil {
+				t.Errorf("the answer cannot be sent: %v", err)
+			}
+		})
+		c, err := Dial(t.Context(), address, ClientConfig{Framed: true, Timeout: bound})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = send(t, c, sample())
+		var exception thrift.TApplicationException
+		if got := errors.As(err, &exception) && exception.TypeId() == thrift.UNKNOWN_METHOD; err == nil || got != (more == 0) {
+			t.Errorf("with %d bytes more: %v", more, err)
+		}
+		_ = c.Close()
+	}
+}
+
 func TestDialRefuses(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
