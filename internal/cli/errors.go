@@ -25,7 +25,8 @@ const (
 	exitPlain = "Exit status: 0 done, 1 failed, 2 wrong usage."
 	exitWait  = `Exit status: 0 committed or nothing to do, 1 failed, 2 wrong usage, 3 not committed,
 4 unknown, 5 timed out.`
-	exitUntil = `0 committed or nothing to do, 1 failed or ended by Ctrl-C, 2 wrong usage, 3 not committed, 4 unknown.`
+	exitUntil = `Exit status: 0 ended by Ctrl-C, 1 failed, 2 wrong usage. With --until: 0 committed or nothing to do,
+1 failed or ended by Ctrl-C, 2 wrong usage, 3 not committed, 4 unknown.`
 )
 
 // usageError says that the command line is wrong.

@@ -27,7 +27,7 @@ retention removes a job its steps go with it: a watch of all jobs from before th
 and a watch of that job ends with NOT_FOUND. After a restore the log may be shorter than --from-index,
 which is refused.
 
-Without --until, exit status: 0 ended by Ctrl-C, 1 failed, 2 wrong usage. With it: `
+`
 
 // watching is one run of job watch.
 type watching struct {
@@ -44,7 +44,7 @@ func (a *cli) jobWatchCmd() *cobra.Command {
 	cmd := a.leaf(&cobra.Command{
 		Use:   "watch [JOB]",
 		Short: "Print each step of a job, or of all jobs, as it happens",
-		Long:  watchLong + "\n" + exitUntil,
+		Long:  watchLong + exitUntil,
 		Example: `  lancemaster job watch
   lancemaster job watch 7 --until resolved
   lancemaster job watch --from-index 0 -o json`,
@@ -155,6 +155,9 @@ func (w *watching) show(e *client.Events) error {
 		}
 	}
 	w.job = e.Job
+	if out.Len() == 0 {
+		return nil
+	}
 	if _, err := w.a.Out.Write(out.Bytes()); err != nil {
 		return fmt.Errorf("cannot write the output: %w", err)
 	}

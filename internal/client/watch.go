@@ -76,7 +76,7 @@ func (c *Client) Watch(ctx context.Context, w Watch) (next int64, err error) {
 			if lost && w.Found != nil {
 				w.Found()
 			}
-			moved := got.Next > next
+			moved := first || got.Next > next
 			next, first, lost = got.Next, false, false
 			if w.Seen(got) {
 				return next, nil

@@ -85,7 +85,7 @@ func (w *world) step(after int64, only *int64) {
 	from := w.jobs[id].State
 	j := w.change(w.jobs[id], w.steps[id][0])
 	w.steps[id] = w.steps[id][1:]
-	kind, reason := "COMPLETED", j.GetResult_().GetCode()
+	kind, reason := "COMPLETED", ""
 	switch {
 	case j.State == admin.TJobState_RUNNING:
 		kind, reason = "MARK_RUNNING", "backend 1"
@@ -93,6 +93,8 @@ func (w *world) step(after int64, only *int64) {
 		kind, reason = "REFRESH_DONE", j.Refresh.Evidence
 	case j.ForceRelease != nil:
 		kind, reason = "FORCE_RELEASED", j.ForceRelease.Note
+	case j.Result_ != nil:
+		reason = j.Result_.Code
 	}
 	w.event(j, kind, "system", reason, from)
 }
