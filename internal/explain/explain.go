@@ -68,18 +68,20 @@ type explanation struct {
 	rec      *job.Record
 	now      time.Time
 	settings job.Settings
-	catalog  *job.Catalog
-	backends []*job.Backend
-	slots    map[job.BackendID]int
-	memory   dispatch.Explanation
-	changes  map[string]job.SettingChange
-	reasons  []Reason
+	// quarantined: the cluster was restored or recovered and not reopened.
+	quarantined bool
+	catalog     *job.Catalog
+	backends    []*job.Backend
+	slots       map[job.BackendID]int
+	memory      dispatch.Explanation
+	changes     map[string]job.SettingChange
+	reasons     []Reason
 }
 
 func (e *Explainer) look(rec *job.Record) *explanation {
 	x := &explanation{e: e, rec: rec, now: e.cfg.Now(), slots: map[job.BackendID]int{}, changes: map[string]job.SettingChange{}}
 	e.cfg.State.Read(func(live *job.Live) {
-		x.settings = live.Settings()
+		x.settings, x.quarantined = live.Settings(), live.Cluster().Quarantined
 		x.catalog = live.Catalog(rec.Target.Catalog)
 		x.backends = live.Backends()
 		for _, b := range x.backends {

@@ -42,7 +42,11 @@ func (x *explanation) pending() {
 // holds are the reasons that lie with the job.
 func (x *explanation) holds() {
 	if x.settings.DispatchPaused {
-		x.say(DispatchPaused, "lancemaster settings set dispatch.paused=false",
+		next := "lancemaster settings set dispatch.paused=false"
+		if x.quarantined {
+			next = "the cluster was restored or recovered: reopen it first"
+		}
+		x.say(DispatchPaused, next,
 			"dispatch is paused (dispatch.paused is true%s)", x.since("dispatch.paused"))
 	}
 	if x.memory.Hold == dispatch.HoldRetry {

@@ -15,8 +15,12 @@ func (x *explanation) running() {
 	if until.IsZero() {
 		until = time.UnixMilli(int64(d.DeadlineAt))
 	}
-	x.say(Deadline, "", "%s are left of its %s, until %s; without a report by then it becomes UNKNOWN and keeps its index name and its slot",
-		span(until.Sub(x.now)), job.FormatDuration(time.Duration(x.rec.Spec.ExecuteDeadline)*time.Millisecond), clock(until))
+	keeps := "its index name"
+	if x.rec.HoldsSlot() {
+		keeps += " and its slot"
+	}
+	x.say(Deadline, "", "%s are left of its %s, until %s; without a report by then it becomes UNKNOWN and keeps %s",
+		span(until.Sub(x.now)), job.FormatDuration(time.Duration(x.rec.Spec.ExecuteDeadline)*time.Millisecond), clock(until), keeps)
 	x.backend()
 	x.slot()
 	x.say(FenceHeld, "", "it holds the index name %s until its outcome is known and the refresh that this owes is done", x.rec.Target.IndexKey)
@@ -71,7 +75,11 @@ func (x *explanation) unknown() {
 		if r.Message != "" {
 			text += ", " + r.Message
 		}
-		x.say(OutcomeUnknown, "look at the dataset: lancemaster dataset inspect "+rec.Target.Locator, "%s", text)
+		look := "look at the dataset with a Lance client"
+		if job.LocatorScheme(rec.Target.Locator) == "file" {
+			look = "look at the dataset: lancemaster dataset inspect " + rec.Target.Locator
+		}
+		x.say(OutcomeUnknown, look, "%s", text)
 	}
 	if rec.HoldsFence() {
 		x.say(FenceHeld, fmt.Sprintf("make sure that its worker is gone, then: lancemaster job force-release %d --note TEXT", rec.ID),
