@@ -1,5 +1,6 @@
 # lancemaster needs Go and make, nothing else, to build, test and run the demo.
-# The Thrift compiler is wanted only by `make generate` and `make generate-check`.
+# The Thrift compiler is wanted only by `make generate`, `make generate-check` and `make interop`, which
+# wants Python's Thrift library as well.
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -35,6 +36,10 @@ build: ## Build bin/lancemaster and bin/lanceworker-stub, static
 .PHONY: demo
 demo: build ## See one index job live and end, on one node, in under a minute
 	@bash deploy/demo/demo.sh
+
+.PHONY: demo-outcomes
+demo-outcomes: build ## See how jobs end and what each end holds, with a simulated backend
+	@bash deploy/demo/outcomes.sh
 
 .PHONY: test
 test: ## Run the unit tests: no network, no root
@@ -101,6 +106,10 @@ doris-test: ## Test the refresher doris against a real listener of the MySQL pro
 	$(GO) -C .ci/doristest vet ./...
 	$(GO) -C .ci/doristest test -count=1 -timeout 3m ./...
 
+.PHONY: interop
+interop: build ## Test master and backend against Python's Thrift (wants python3-thrift)
+	@GO='$(GO)' bash .ci/interop/run.sh
+
 .PHONY: bench
 bench: ## Run the benchmarks (BENCH=regexp, BENCHCOUNT=n)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCHCOUNT) -timeout 20m ./...
@@ -110,7 +119,7 @@ readme: ## Run the README's commands as they stand, in a fresh clone
 	@bash .ci/readme.sh
 
 .PHONY: check
-check: race lint generate-check fuzz doris-test e2e readme ## All that CI does beyond test
+check: race lint generate-check fuzz doris-test e2e interop demo-outcomes readme ## All that CI does beyond test
 
 .PHONY: clean
 clean: ## Remove what was built
