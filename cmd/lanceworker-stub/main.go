@@ -34,7 +34,7 @@ func main() {
 
 func command(out, errOut io.Writer) *cobra.Command {
 	var listen, heartbeat, format string
-	var simulate []string
+	var rules []string
 	cmd := &cobra.Command{
 		Use:   "lanceworker-stub",
 		Short: "A stand-in backend that accepts no work",
@@ -43,7 +43,8 @@ func command(out, errOut io.Writer) *cobra.Command {
 			"With --simulate it pretends, for tests and demonstrations: it still builds nothing, and what it reports\n" +
 			"is SIMULATED. Its first line of output, its log, the version it tells in heartbeats and the messages of\n" +
 			"its answers and reports all say so. Register it with --label simulated=true, and never beside a backend\n" +
-			"that works.\n\n" + simulateHelp,
+			"that works. Reports go out as real backends send them: again after a failed call only, three times in all.\n" +
+			"SIGHUP makes it look restarted: a new process epoch, and nothing is left of its jobs.\n\n" + stub.RulesHelp,
 		Example: "  lanceworker-stub\n" +
 			"  lanceworker-stub --simulate report=NATIVE_OK,after=2s,proof=CHILD_REAPED\n" +
 			"  lanceworker-stub --simulate 'lost_*:report=NATIVE_IO' --simulate 'busy_*:status=TOO_MANY_TASKS'",
@@ -56,19 +57,16 @@ func command(out, errOut io.Writer) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			behave, err := parseRules(simulate)
-			if err != nil {
-				return err
-			}
 			cfg := stub.Config{
 				Listen: listen, HeartbeatListen: heartbeat, Version: "lanceworker-stub " + config.BuildInfo().Version, Logger: logger,
 			}
-			if len(behave) == 0 {
+			if len(rules) == 0 {
 				return run(cmd.Context(), out, cfg, "accepts no work", nil)
 			}
-			cfg.Behaviour = behave
-			cfg.Version += " SIMULATED"
-			logger.Warn("outcomes are SIMULATED: no index is built, whatever is reported", "rules", simulate)
+			if cfg, err = simulating(cfg, rules); err != nil {
+				return fmt.Errorf("--simulate: %w", err)
+			}
+			logger.Warn("outcomes are SIMULATED: no index is built, whatever is reported", "rules", rules)
 			restarts := make(chan os.Signal, 1)
 			signal.Notify(restarts, syscall.SIGHUP)
 			defer signal.Stop(restarts)
@@ -80,8 +78,16 @@ func command(out, errOut io.Writer) *cobra.Command {
 	cmd.Flags().StringVar(&listen, "listen", stub.DefaultListen, "where dispatches are taken, host:port (port 0 picks one)")
 	cmd.Flags().StringVar(&heartbeat, "heartbeat-listen", stub.DefaultHeartbeatListen, "where heartbeats are answered, host:port (port 0 picks one)")
 	cmd.Flags().StringVar(&format, "log-format", "text", "text or json, on standard error")
-	cmd.Flags().StringArrayVar(&simulate, "simulate", nil, "SIMULATE an outcome: a `RULE` as above; may be repeated, the first that matches decides")
+	cmd.Flags().StringArrayVar(&rules, "simulate", nil, "SIMULATE an outcome: a `RULE` as above; may be repeated, the first that matches decides")
 	return cmd
+}
+
+// simulating makes a stub follow rules, and say of itself that it does.
+func simulating(cfg stub.Config, rules []string) (stub.Config, error) {
+	behaviour, err := stub.ParseRules(rules)
+	cfg.Behaviour = behaviour
+	cfg.Version += " SIMULATED"
+	return cfg, err
 }
 
 func newLogger(w io.Writer, format string) (*slog.Logger, error) {

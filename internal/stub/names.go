@@ -7,26 +7,26 @@ import (
 	"github.com/lancemaster/lancemaster/gen-go/shared"
 )
 
-// ParseStatus reads a status, by its name in TStatusCode or as any number: the wire has more numbers
+// parseStatusNumber reads a status, by its name in TStatusCode or as any number: the wire has more numbers
 // than names, and a test may want one that nobody knows.
-func ParseStatus(text string) (int32, error) {
+func parseStatusNumber(text string) (int32, error) {
 	return number(text, "status", "TStatusCode", func(name string) (int64, error) {
 		code, err := shared.TStatusCodeFromString(name)
 		return int64(code), err
 	})
 }
 
-// ParseCode reads a result code, by its name in TLanceIndexResultCode or as any number.
-func ParseCode(text string) (int32, error) {
+// parseCode reads a result code, by its name in TLanceIndexResultCode or as any number.
+func parseCode(text string) (int32, error) {
 	return number(text, "result code", "TLanceIndexResultCode", func(name string) (int64, error) {
 		code, err := shared.TLanceIndexResultCodeFromString(name)
 		return int64(code), err
 	})
 }
 
-// ParseProof reads a termination proof, by its name in TLanceIndexTerminationProof or as any number
+// parseProof reads a termination proof, by its name in TLanceIndexTerminationProof or as any number
 // but 0, which stands for none sent.
-func ParseProof(text string) (int32, error) {
+func parseProof(text string) (int32, error) {
 	proof, err := number(text, "termination proof", "TLanceIndexTerminationProof", func(name string) (int64, error) {
 		proof, err := shared.TLanceIndexTerminationProofFromString(name)
 		return int64(proof), err

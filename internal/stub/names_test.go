@@ -14,10 +14,10 @@ func TestNumbers(t *testing.T) {
 		want  int32
 		ok    bool
 	}{
-		{ParseStatus, "OK", 0, true}, {ParseStatus, "NOT_MASTER", 73, true}, {ParseStatus, "-1", -1, true}, {ParseStatus, "ok", 0, false},
-		{ParseStatus, "", 0, false}, {ParseStatus, "2147483648", 0, false},
-		{ParseCode, "NATIVE_INTERNAL", 12, true}, {ParseCode, "0", 0, true}, {ParseCode, "OK", 0, false},
-		{ParseProof, "NEVER_LAUNCHED", 3, true}, {ParseProof, "99", 99, true}, {ParseProof, "0", 0, false}, {ParseProof, "GONE", 0, false},
+		{parseStatusNumber, "OK", 0, true}, {parseStatusNumber, "NOT_MASTER", 73, true}, {parseStatusNumber, "-1", -1, true}, {parseStatusNumber, "ok", 0, false},
+		{parseStatusNumber, "", 0, false}, {parseStatusNumber, "2147483648", 0, false},
+		{parseCode, "NATIVE_INTERNAL", 12, true}, {parseCode, "0", 0, true}, {parseCode, "OK", 0, false},
+		{parseProof, "NEVER_LAUNCHED", 3, true}, {parseProof, "99", 99, true}, {parseProof, "0", 0, false}, {parseProof, "GONE", 0, false},
 	} {
 		if got, err := tt.parse(tt.text); got != tt.want || (err == nil) != tt.ok {
 			t.Errorf("%q is read as %d, %v", tt.text, got, err)

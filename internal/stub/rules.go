@@ -1,4 +1,4 @@
-package main
+package stub
 
 import (
 	"context"
@@ -7,19 +7,18 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/lancemaster/lancemaster/internal/stub"
 )
 
-// simulated is what every answer and report of a simulation says of itself.
-const simulated = "simulated: no index was built"
+// Simulated is what every answer and report of a rule says of itself.
+const Simulated = "simulated: no index was built"
 
 // maxTimes bounds how often one rule sends its report.
 const maxTimes = 100
 
-const simulateHelp = `Each --simulate is one rule, [PATTERN:]BEHAVIOUR. The first rule whose PATTERN (with * and ?) matches
-the name of a job's index decides; one without a PATTERN matches every name. A job that no rule is for is
-refused as without any. A BEHAVIOUR is one of
+// RulesHelp says how rules are written, for a program's help.
+const RulesHelp = `A RULE is [PATTERN:]BEHAVIOUR, and may be given several times. The first rule whose PATTERN (with * and
+?) matches the name of a job's index decides; one without a PATTERN matches every name. A job that no rule
+is for is refused as without any. A BEHAVIOUR is one of
 
   status=STATUS    answer with a status, a name or a number; OK accepts and never reports
   report=CODE      accept, then report a result code, a name or a number; with, after commas,
@@ -33,28 +32,25 @@ refused as without any. A BEHAVIOUR is one of
                      message=TEXT         the message; all that follows, so it comes last
   hang             never answer
   close            close the connection instead of an answer
-  garbage          answer with bytes that are no message
+  garbage          answer with bytes that are no message`
 
-Reports go out as real backends send them: again after a failed call only, three times in all. With
---simulate, SIGHUP makes the process look restarted: a new process epoch, and nothing is left of its jobs.`
-
-// rule is one --simulate.
+// rule is a behaviour for the jobs whose index has a name that matches.
 type rule struct {
 	pattern   string // "*" for every name
-	behaviour stub.Behaviour
+	behaviour Behaviour
 }
 
 // rules is a Behaviour: the first rule that matches decides, and a job that none is for is refused.
 type rules []rule
 
 // Dispatched decides by the name of the index.
-func (r rules) Dispatched(ctx context.Context, call *stub.Call) stub.Answer {
+func (r rules) Dispatched(ctx context.Context, call *Call) Answer {
 	for _, one := range r {
 		if matches(one.pattern, call.IndexName()) {
 			return one.behaviour.Dispatched(ctx, call)
 		}
 	}
-	return stub.NotImplemented{}.Dispatched(ctx, call)
+	return NotImplemented{}.Dispatched(ctx, call)
 }
 
 // matches tells whether a name, in which a slash is as any other character, matches a checked pattern.
@@ -64,17 +60,26 @@ func matches(pattern, name string) bool {
 	return ok && err == nil
 }
 
-// parseRules reads all --simulate flags.
+// ParseRules makes a Behaviour of rules as RulesHelp has them. It refuses those that make no sense or
+// that never apply. Everything that the behaviour says is labelled as simulated.
+func ParseRules(texts []string) (Behaviour, error) {
+	all, err := parseRules(texts)
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
 func parseRules(texts []string) (rules, error) {
 	var all rules
 	for _, text := range texts {
 		one, err := parseRule(text)
 		if err != nil {
-			return nil, fmt.Errorf("--simulate %q: %w", text, err)
+			return nil, fmt.Errorf("rule %q: %w", text, err)
 		}
 		for _, before := range all {
 			if before.pattern == "*" || before.pattern == one.pattern {
-				return nil, fmt.Errorf("--simulate %q never applies: the rule before it for %q decides; put it first or leave it out", text, before.pattern)
+				return nil, fmt.Errorf("rule %q never applies: the one before it for %q decides; put it first or leave it out", text, before.pattern)
 			}
 		}
 		all = append(all, one)
@@ -106,33 +111,33 @@ func parseRule(text string) (rule, error) {
 		if hasValue || more {
 			return rule{}, fmt.Errorf("%s takes nothing: there is no answer and no report to say more about", kind)
 		}
-		one.behaviour = stub.Always{Conduct: map[string]stub.Conduct{"hang": stub.Hang, "close": stub.Close, "garbage": stub.Garbage}[kind]}
+		one.behaviour = Always{Conduct: map[string]Conduct{"hang": Hang, "close": Close, "garbage": Garbage}[kind]}
 	default:
 		return rule{}, fmt.Errorf("%q is no behaviour; use status=, report=, hang, close or garbage", kind)
 	}
 	return one, err
 }
 
-func parseStatus(value string, more bool) (stub.Behaviour, error) {
+func parseStatus(value string, more bool) (Behaviour, error) {
 	if more {
 		return nil, fmt.Errorf("status takes nothing more: a dispatch that is not reported has no report to say more about; use report=")
 	}
-	status, err := stub.ParseStatus(value)
+	status, err := parseStatusNumber(value)
 	if err != nil {
 		return nil, err
 	}
 	if status == 0 {
-		return stub.Always{}, nil
+		return Always{}, nil
 	}
-	return stub.Always{Status: status, Messages: []string{simulated}}, nil
+	return Always{Status: status, Messages: []string{Simulated}}, nil
 }
 
-func parseReport(value, rest string, more bool) (stub.Behaviour, error) {
-	code, err := stub.ParseCode(value)
+func parseReport(value, rest string, more bool) (Behaviour, error) {
+	code, err := parseCode(value)
 	if err != nil {
 		return nil, err
 	}
-	r := stub.Report{Outcome: stub.Outcome{Code: code, Message: simulated}}
+	r := Report{Outcome: Outcome{Code: code, Message: Simulated}}
 	seen := map[string]bool{}
 	for more {
 		var word string
@@ -157,7 +162,7 @@ func parseReport(value, rest string, more bool) (stub.Behaviour, error) {
 }
 
 // setReport takes in one word of a report's rule.
-func setReport(r *stub.Report, key, value string) (err error) {
+func setReport(r *Report, key, value string) (err error) {
 	switch key {
 	case "after":
 		r.After, err = time.ParseDuration(value)
@@ -167,11 +172,11 @@ func setReport(r *stub.Report, key, value string) (err error) {
 	case "late":
 		r.Late = true
 	case "proof":
-		r.Outcome.Proof, err = stub.ParseProof(value)
+		r.Outcome.Proof, err = parseProof(value)
 	case "termination":
-		r.Termination, err = stub.ParseProof(value)
+		r.Termination, err = parseProof(value)
 	case "secret":
-		use, known := map[string]stub.SecretUse{"right": stub.RightSecret, "wrong": stub.WrongSecret, "none": stub.NoSecret}[value]
+		use, known := map[string]SecretUse{"right": RightSecret, "wrong": WrongSecret, "none": NoSecret}[value]
 		if !known {
 			err = fmt.Errorf("secret=%s is none of right, wrong and none", value)
 		}
@@ -187,7 +192,7 @@ func setReport(r *stub.Report, key, value string) (err error) {
 		if value == "" {
 			err = fmt.Errorf("message= is empty")
 		}
-		r.Outcome.Message = simulated + "; " + value
+		r.Outcome.Message = Simulated + "; " + value
 	default:
 		err = fmt.Errorf("%q is no word of a report; see --help", key)
 	}
