@@ -9,6 +9,7 @@
 // until the process ends.
 //
 // A Behaviour replaces the answer for tests and demonstrations: any status, an accepted dispatch with
-// any report later, silence, a closed connection, garbage. Reports are sent as real backends send
+// any report later, silence, a closed connection, garbage. ParseRules makes one of text, for the
+// program's --simulate; what it says is labelled as simulated. Reports are sent as real backends send
 // them: a call that failed is tried again, three times in all, one second apart; any answer ends it.
 package stub
