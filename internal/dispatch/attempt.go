@@ -222,6 +222,7 @@ func (a *attempt) send(e *send, invocation *job.Invocation) (class, *conclusion)
 		return classDialFailed, notEnqueued("backend %d could not be reached: %v", a.backend.ID, err)
 	}
 	defer conn.Close()
+	r.d.cfg.Sends.reached(e, conn.RemoteAddr())
 	writing, cancel := context.WithTimeout(r.sends, a.settings().RPCTimeout)
 	defer cancel()
 	// Nothing but the latch stands between the recheck and the write.

@@ -44,6 +44,8 @@ type Sender interface {
 // what the backend did. Submit returns soon after its context ends.
 type Conn interface {
 	Submit(ctx context.Context, invocation *job.Invocation) (job.Reply, error)
+	// RemoteAddr returns the resolved host:port that was reached.
+	RemoteAddr() string
 	Close() error
 }
 

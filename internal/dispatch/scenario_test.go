@@ -343,7 +343,7 @@ func backendVerb(w *world, a args) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b := w.backends[id]
-	b.dial, b.answer = a.get("dial", b.dial), a.get("answer", b.answer)
+	b.dial, b.answer, b.addr = a.get("dial", b.dial), a.get("answer", b.answer), a.get("addr", b.addr)
 	return ""
 }
 

@@ -36,6 +36,8 @@ type send struct {
 	// endedAt is when nothing of this send could reach the network any more; zero
 	// before.
 	endedAt time.Time
+	// host is the resolved address that the connection reached; empty before.
+	host string
 	// conclusion is what is to be journaled, nil while there is nothing to say: the
 	// attempt goes on, or the backend took the job and its report is awaited.
 	conclusion *conclusion
@@ -127,6 +129,13 @@ func (s *Sends) end(e *send, ambiguous bool, c *conclusion) {
 	e.endedAt = time.Now()
 }
 
+// reached says which address the send's connection leads to.
+func (s *Sends) reached(e *send, address string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.host = hostOf(address)
+}
+
 // leave says that the attempt's goroutine is done with the send: from now on the
 // rounds settle it.
 func (s *Sends) leave(e *send) {
@@ -140,6 +149,7 @@ type sendState struct {
 	active, ambiguous, journaled bool
 	conclusion                   *conclusion
 	endedAt, retryAt             time.Time
+	host                         string
 }
 
 func (s *Sends) state(e *send) sendState {
@@ -147,7 +157,7 @@ func (s *Sends) state(e *send) sendState {
 	defer s.mu.Unlock()
 	return sendState{
 		active: e.active, ambiguous: e.ambiguous, journaled: e.journaled,
-		conclusion: e.conclusion, endedAt: e.endedAt, retryAt: e.retryAt,
+		conclusion: e.conclusion, endedAt: e.endedAt, retryAt: e.retryAt, host: e.host,
 	}
 }
 

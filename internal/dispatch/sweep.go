@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"net"
 	"time"
 
 	"github.com/lancemaster/lancemaster/internal/backend"
@@ -123,12 +124,12 @@ func (r *run) holdBack(id job.ID, err error) time.Time {
 func (r *run) sweepPossibleLive(s *state) time.Time {
 	var next time.Time
 	for _, rec := range s.holding {
-		after, known := r.sendEnded(rec)
+		after, host, known := r.sendEnded(rec)
 		if !known {
 			continue
 		}
 		status, ok := r.d.cfg.Liveness.Status(rec.Dispatch.BackendID)
-		if !ok || !processGone(status.Observations, r.term, after) {
+		if !ok || !processGone(status.Observations, r.term, after, host) {
 			continue
 		}
 		if wait := r.proposeAfter(rec.ID); time.Now().Before(wait) {
@@ -153,26 +154,32 @@ func (r *run) sweepPossibleLive(s *state) time.Time {
 	return next
 }
 
-// sendEnded returns when the last byte of a job's send may have been written.
-// It is false while a send is under way, and for a dispatch that this run can say
-// nothing about.
-func (r *run) sendEnded(rec *job.Record) (time.Time, bool) {
+// sendEnded returns when the last byte of a job's send may have been written, and
+// the resolved host it went to; that is empty where another master sent it. It is
+// false while a send is under way, and for a dispatch that this run can say nothing
+// about.
+func (r *run) sendEnded(rec *job.Record) (after time.Time, host string, known bool) {
 	if e := r.d.cfg.Sends.find(rec.ID, rec.Dispatch.InvocationID); e != nil && e.term == r.term {
 		s := r.d.cfg.Sends.state(e)
-		return s.endedAt, !s.endedAt.IsZero()
+		return s.endedAt, s.host, !s.endedAt.IsZero()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.inherited[rec.ID] != rec.Dispatch.InvocationID {
-		return time.Time{}, false
+		return time.Time{}, "", false
 	}
 	// The leader that sent it may have been writing for as long as this.
-	return r.startedAt.Add(job.MaxSendWindow + r.rpcTimeout), true
+	return r.startedAt.Add(job.MaxSendWindow + r.rpcTimeout), "", true
 }
 
-// processGone is the rule of the two heartbeats.
-func processGone(observations []backend.Observation, term uint64, after time.Time) bool {
+// processGone is the rule of the two heartbeats. Where it is known to which host the
+// send went, only answers of that host count: a name that leads to another machine
+// now says nothing of the process on the first one.
+func processGone(observations []backend.Observation, term uint64, after time.Time, host string) bool {
 	for i, a := range observations {
+		if host != "" && hostOf(a.RemoteAddr) != host {
+			continue
+		}
 		for _, b := range observations[i+1:] {
 			if a.RemoteAddr == b.RemoteAddr && a.ProcessEpoch != b.ProcessEpoch &&
 				a.Term == term && b.Term == term &&
@@ -182,4 +189,12 @@ func processGone(observations []backend.Observation, term uint64, after time.Tim
 		}
 	}
 	return false
+}
+
+// hostOf returns an address without its port.
+func hostOf(address string) string {
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		return host
+	}
+	return address
 }

@@ -127,20 +127,23 @@ func TestProcessGone(t *testing.T) {
 		name string
 		seen []backend.Observation
 		want bool
+		host string
 	}{
-		{"nothing seen", nil, false},
-		{"one process", []backend.Observation{seen(1, "a", 5, 11)}, false},
-		{"two, both after", []backend.Observation{seen(1, "a", 5, 11), seen(2, "a", 5, 12)}, true},
-		{"two, one asked at the end of the send", []backend.Observation{seen(1, "a", 5, 10), seen(2, "a", 5, 12)}, false},
-		{"two, one before", []backend.Observation{seen(1, "a", 5, 9), seen(2, "a", 5, 12)}, false},
-		{"two addresses", []backend.Observation{seen(1, "a", 5, 11), seen(2, "b", 5, 12)}, false},
-		{"another term", []backend.Observation{seen(1, "a", 4, 11), seen(2, "a", 5, 12)}, false},
-		{"two of three", []backend.Observation{seen(1, "a", 5, 9), seen(2, "a", 5, 11), seen(3, "a", 5, 12)}, true},
-		{"an older process answers last", []backend.Observation{seen(2, "a", 5, 11), seen(1, "a", 5, 12)}, true},
+		{name: "two, where the send went", seen: []backend.Observation{seen(1, "a:1", 5, 11), seen(2, "a:1", 5, 12)}, host: "a", want: true},
+		{name: "two, elsewhere", seen: []backend.Observation{seen(1, "b:1", 5, 11), seen(2, "b:1", 5, 12)}, host: "a"},
+		{name: "nothing seen", seen: nil, want: false},
+		{name: "one process", seen: []backend.Observation{seen(1, "a", 5, 11)}, want: false},
+		{name: "two, both after", seen: []backend.Observation{seen(1, "a", 5, 11), seen(2, "a", 5, 12)}, want: true},
+		{name: "two, one asked at the end of the send", seen: []backend.Observation{seen(1, "a", 5, 10), seen(2, "a", 5, 12)}, want: false},
+		{name: "two, one before", seen: []backend.Observation{seen(1, "a", 5, 9), seen(2, "a", 5, 12)}, want: false},
+		{name: "two addresses", seen: []backend.Observation{seen(1, "a", 5, 11), seen(2, "b", 5, 12)}, want: false},
+		{name: "another term", seen: []backend.Observation{seen(1, "a", 4, 11), seen(2, "a", 5, 12)}, want: false},
+		{name: "two of three", seen: []backend.Observation{seen(1, "a", 5, 9), seen(2, "a", 5, 11), seen(3, "a", 5, 12)}, want: true},
+		{name: "an older process answers last", seen: []backend.Observation{seen(2, "a", 5, 11), seen(1, "a", 5, 12)}, want: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := processGone(tt.seen, 5, at(10)); got != tt.want {
+			if got := processGone(tt.seen, 5, at(10), tt.host); got != tt.want {
 				t.Errorf("%v, want %v", got, tt.want)
 			}
 		})

@@ -65,6 +65,7 @@ type line struct {
 // fakeBackend is how a backend behaves, and what its heartbeats have shown.
 type fakeBackend struct {
 	dial, answer string
+	addr         string // what a dial reaches; empty: 10.0.0.1:9060
 	status       backend.Status
 	process      int64 // the one that is really there
 }
@@ -521,6 +522,15 @@ func (w *world) dialing(_ *node, id job.BackendID) job.ID {
 		}
 	}
 	return 0
+}
+
+func (c *fakeConn) RemoteAddr() string {
+	c.n.w.mu.Lock()
+	defer c.n.w.mu.Unlock()
+	if c.backend.addr != "" {
+		return c.backend.addr
+	}
+	return "10.0.0.1:9060"
 }
 
 // Submit is the write. Here the promise is checked: RUNNING with exactly this

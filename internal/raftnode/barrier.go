@@ -108,14 +108,19 @@ func (n *Node) runBarriers(do func() error) {
 	}
 }
 
-// barrier does one barrier.
+// barrier does one barrier. It stands behind every command that was proposed before it, also one that
+// its caller has given up and that is only now on its way: after the barrier, what is not in the log
+// of this leader never will be.
 func (n *Node) barrier(r *raft.Raft) error {
+	limit := time.NewTimer(n.config.BarrierTimeout)
+	defer limit.Stop()
+	if err := n.handedOver(limit.C); err != nil {
+		return err
+	}
 	done := make(chan error, 1)
 	n.background.Go(func() {
 		done <- n.await(r.Barrier(n.config.EnqueueTimeout))
 	})
-	limit := time.NewTimer(n.config.BarrierTimeout)
-	defer limit.Stop()
 	select {
 	case err := <-done:
 		return translate(err)

@@ -1,8 +1,10 @@
 package raftnode
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"time"
 )
 
 // Callers that arrive while a barrier is under way do not share it, but the next.
@@ -76,5 +78,49 @@ func TestReadBarrierOfALeaderCutOff(t *testing.T) {
 	err := c.nodes[lead].ReadBarrier(within(t))
 	if !errors.Is(err, ErrLeadershipLost) && !errors.Is(err, ErrNotLeader) {
 		t.Errorf("barrier: %v", err)
+	}
+}
+
+// stuckContext stands for a command whose caller has given up just while it is given to Raft.
+type stuckContext struct {
+	context.Context
+	asked chan struct{} // takes a token when the command is on its way
+	goOn  chan struct{}
+}
+
+func (s stuckContext) Deadline() (time.Time, bool) {
+	s.asked <- struct{}{}
+	<-s.goOn
+	return time.Time{}, false
+}
+
+// A barrier passes behind a command that is on its way, though its caller has given it up: after
+// the barrier, a command that is not applied never will be.
+func TestBarrierPassesBehindACommandGivenUp(t *testing.T) {
+	config, _ := testConfig(t, "m1", t.TempDir(), &recorder{})
+	n := startSingle(t, config)
+	ctx, cancel := context.WithCancel(t.Context())
+	stuck := stuckContext{Context: ctx, asked: make(chan struct{}, 1), goOn: make(chan struct{})}
+	proposed := make(chan error, 1)
+	go func() {
+		_, _, err := n.Propose(stuck, []byte("x"))
+		proposed <- err
+	}()
+	<-stuck.asked
+	cancel()
+	if err := <-proposed; err == nil || errors.Is(err, ErrNotAppended) {
+		t.Fatalf("a command given up on its way: %v, want an unknown outcome", err)
+	}
+	passed := make(chan error, 1)
+	go func() { passed <- n.ReadBarrier(t.Context()) }()
+	select {
+	case err := <-passed:
+		close(stuck.goOn)
+		t.Fatalf("the barrier passed before the command was given to Raft or dropped: %v", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	close(stuck.goOn)
+	if err := <-passed; err != nil {
+		t.Error(err)
 	}
 }

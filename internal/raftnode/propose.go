@@ -14,7 +14,7 @@ import (
 type proposal struct {
 	ctx  context.Context
 	data []byte
-	done chan outcome // takes one outcome without blocking
+	done chan outcome // takes one outcome without blocking; nil for a mark, which is no command
 }
 
 // outcome is how a proposal ended.
@@ -73,10 +73,27 @@ func (n *Node) handOver(r *raft.Raft) {
 	for {
 		select {
 		case p := <-n.queue:
-			n.propose(r, p)
+			if p.done != nil {
+				n.propose(r, p)
+			}
 		case <-n.queueClosed:
 			return
 		}
+	}
+}
+
+// handedOver waits until every proposal that was taken before the call has been given to Raft, or has
+// been dropped. The queue holds nothing: what is taken next is taken after all of them.
+func (n *Node) handedOver(limit <-chan time.Time) error {
+	select {
+	case n.queue <- &proposal{}:
+		return nil
+	case <-n.queueClosed:
+		return ErrStopped
+	case <-n.disk.troubled:
+		return n.disk.Err()
+	case <-limit:
+		return fmt.Errorf("%w: the commands before the barrier were not taken in time", ErrTimeout)
 	}
 }
 

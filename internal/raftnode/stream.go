@@ -40,7 +40,7 @@ func listen(bind, advertise string) (*tcpStream, error) {
 	listener, err := config.Listen(ctx, "tcp", bind)
 	if err != nil {
 		cancel()
-		return nil, fmt.Errorf("listen for other members: %w", err)
+		return nil, fmt.Errorf("cannot listen for other members on raft.listen: %w", err)
 	}
 	if advertise == "" {
 		advertise = listener.Addr().String()
