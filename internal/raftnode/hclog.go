@@ -49,6 +49,9 @@ func level(of hclog.Level, msg string) slog.Level {
 	if chatter[msg] {
 		return slog.LevelDebug
 	}
+	if msg == "heartbeat timeout reached, starting election" {
+		return slog.LevelInfo // at every start, too; that a leader is missing is said elsewhere
+	}
 	switch of {
 	case hclog.Error:
 		return slog.LevelError

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/lancemaster/lancemaster/gen-go/report"
 	"github.com/lancemaster/lancemaster/gen-go/shared"
@@ -62,7 +65,18 @@ type ReportConfig struct {
 }
 
 // Reports serves the report service.
-type Reports struct{ cfg ReportConfig }
+type Reports struct {
+	cfg ReportConfig
+	// drops bounds the lines about dropped reports; silenced counts those without one.
+	drops    *rate.Limiter
+	silenced atomic.Int64
+}
+
+// Lines about dropped reports: so many at once, and then so many each second.
+const (
+	dropBurst  = 50
+	dropPerSec = 2
+)
 
 var _ report.ReportService = (*Reports)(nil)
 
@@ -74,7 +88,7 @@ func NewReports(cfg ReportConfig) *Reports {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Reports{cfg: cfg}
+	return &Reports{cfg: cfg, drops: rate.NewLimiter(dropPerSec, dropBurst)}
 }
 
 // What a backend is told when its call fails. It reads none of it; people do.
@@ -138,6 +152,13 @@ func (s *Reports) log(ctx context.Context, kind string, v verdict) {
 	level := slog.LevelInfo
 	if v.dropped() {
 		level = slog.LevelWarn
+		if !s.drops.Allow() { // whoever can connect could fill the disk; the metric counts them all
+			s.silenced.Add(1)
+			return
+		}
+		if n := s.silenced.Swap(0); n > 0 {
+			s.cfg.Logger.WarnContext(ctx, "more reports were dropped than are logged one by one", "not_logged", n)
+		}
 	}
 	s.cfg.Logger.Log(ctx, level, "report from a backend", "kind", kind, "fate", string(v.fate), "job", int64(v.job),
 		"detail", v.detail, "peer", thriftnet.Peer(ctx))
@@ -147,6 +168,9 @@ func (s *Reports) log(ctx context.Context, kind string, v verdict) {
 func (s *Reports) handle(ctx context.Context, e envelope, forward func(leader string) (*shared.TStatus, error)) (verdict, *shared.TStatus, error) {
 	if why := e.malformed(); why != "" {
 		return verdict{fate: fateMalformed, job: e.id.Job, detail: why}, nil, nil
+	}
+	if v, forged := s.forged(e); forged {
+		return v, nil, nil
 	}
 	hold, end := untilDraining(ctx, s.cfg.Hold)
 	leader, err := s.lead(hold)
@@ -168,11 +192,28 @@ func (s *Reports) handle(ctx context.Context, e envelope, forward func(leader st
 		return verdict{}, answer, nil
 	}
 	v, err := s.decide(ctx, e)
+	if err != nil && draining(ctx) {
+		s.cfg.Logger.Info("a report was not recorded because this master is stopping; its sender will try again", "job", int64(e.id.Job))
+		return verdict{}, nil, errStopping
+	}
 	if err != nil {
 		s.cfg.Logger.Error("a report could not be recorded; its sender will try again", "job", int64(e.id.Job), "error", err.Error())
 		return verdict{}, nil, errNotRecorded
 	}
 	return v, nil, nil
+}
+
+// forged drops a report without the right secret before it costs the journal anything. A job's secret
+// is set once, so no newer state than this node's would accept it.
+func (s *Reports) forged(e envelope) (verdict, bool) {
+	if !e.hasSecret && e.result == nil {
+		return verdict{}, false // a setting may allow it, and settings change
+	}
+	rec, err := s.cfg.State.Job(e.id.Job)
+	if err != nil || rec == nil || !rec.Dispatch.Dispatched() || e.authentic(rec.Dispatch) {
+		return verdict{}, false
+	}
+	return s.refuse(e, rec)
 }
 
 // lead waits for a leader. Where that is this node, the state is then no older than the report's

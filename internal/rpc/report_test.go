@@ -162,7 +162,27 @@ func TestForgedAndBrokenReportsChangeNothing(t *testing.T) {
 			if c.want == fateUnauthenticated && len(b.latched) > 0 {
 				t.Error("a forged report closed a latch")
 			}
+			if c.want == fateUnauthenticated && b.barriers > 0 {
+				t.Error("a forged report cost the journal an entry")
+			}
 		})
+	}
+}
+
+// Whoever can connect can send forged reports: they are all counted, but not each is logged.
+func TestForgedReportsDoNotFillTheLog(t *testing.T) {
+	b := newBench(t)
+	w := reportOf(b.running(t, "a"), nativeOK)
+	w.InvocationSecret = ptr("forged")
+	const sent = 10 * dropBurst
+	for range sent {
+		b.result(t, w, fateUnauthenticated)
+	}
+	if n := strings.Count(b.log.String(), "report from a backend"); n < dropBurst || n > sent/2 {
+		t.Errorf("%d lines about %d reports", n, sent)
+	}
+	if n := testutil.ToFloat64(b.reports.cfg.Metrics.reports.WithLabelValues(kindResult, string(fateUnauthenticated))); n != sent {
+		t.Errorf("%v reports were counted, not %d", n, sent)
 	}
 }
 
