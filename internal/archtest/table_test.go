@@ -82,8 +82,8 @@ var rooms = []room{
 	{path: "config"},
 	// The registry of metrics; config has the version for the build's metric.
 	{path: "metrics", imports: []string{"config"}},
-	// Wires it all: New, Start, Stop, Addr.
-	{path: "app", imports: []string{all}},
+	// Wires it all: New, Start, Stop, Addr. gen-go is for its tests, which report as backends do.
+	{path: "app", imports: []string{all, genGo}},
 	// One file per command. serve and dev need config and app; the rest only client.
 	{path: "cli", imports: []string{"client", "config", "app"}},
 
