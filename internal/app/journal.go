@@ -78,7 +78,8 @@ func (j *journal) propose(ctx context.Context, c job.Command) (string, job.Answe
 		return "unknown", job.Answer{}, fmt.Errorf("command %s was applied before; its answer is lost", c.Name())
 	}
 	if result.Err != nil {
-		return "unknown", job.Answer{}, fmt.Errorf("command %s may or may not have been applied: %w", c.Name(), result.Err)
+		// Its text only: whatever it wraps, it must not be taken for a refusal.
+		return "unknown", job.Answer{}, fmt.Errorf("command %s may or may not have been applied: %s", c.Name(), result.Err.Error())
 	}
 	if result.Refusal != nil {
 		return "refused", job.Answer{}, result.Refusal
