@@ -10,6 +10,7 @@ import (
 
 	"github.com/lancemaster/lancemaster/internal/admission"
 	"github.com/lancemaster/lancemaster/internal/backend"
+	"github.com/lancemaster/lancemaster/internal/command"
 	"github.com/lancemaster/lancemaster/internal/dispatch"
 	"github.com/lancemaster/lancemaster/internal/explain"
 	"github.com/lancemaster/lancemaster/internal/fsm"
@@ -148,6 +149,18 @@ func (s servingJournal) Propose(ctx context.Context, c job.Command) (job.Answer,
 		return job.Answer{}, fmt.Errorf("%w: %w", job.ErrNotAppended, err)
 	}
 	return s.journal.Propose(ctx, c)
+}
+
+// requestJournal takes what a person asked for: a value that no command can hold is
+// that request's fault, not a cluster that takes no changes.
+type requestJournal struct{ servingJournal }
+
+func (r requestJournal) Propose(ctx context.Context, c job.Command) (job.Answer, error) {
+	answer, err := r.servingJournal.Propose(ctx, c)
+	if bad, ok := errors.AsType[*command.InvalidError](err); ok {
+		return job.Answer{}, &job.Refusal{Code: job.CodeInvalid, Message: bad.Err.Error(), Next: "correct the request and send it again"}
+	}
+	return answer, err
 }
 
 // watchedFSM puts the state machine's disk writes under the node's watch, so that

@@ -185,7 +185,7 @@ func (a *App) startServers(ctx context.Context) error {
 	if err := a.newServices(ctx, client, sends); err != nil {
 		return err
 	}
-	journal := servingJournal{leading{a}, a.journal}
+	journal := requestJournal{servingJournal{leading{a}, a.journal}}
 	submit := submitter{leading{a}, admission.New(a.machine, journal, lance.Open, time.Now, membership{a.node}.Members)}
 	a.admin, err = rpc.NewAdminServer(rpc.ListenConfig{Address: a.cfg.AdminListen}, rpc.NewAdmin(rpc.AdminConfig{
 		Journal: journal, State: rpcState{a.machine}, Barrier: leading{a}, Submitter: submit,

@@ -2,8 +2,10 @@ package app_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,6 +103,27 @@ func TestAJobsLifeAndARestart(t *testing.T) {
 	}
 	if end := follow(ctx, t, c, 2); end.State != "NOT_COMMITTED" {
 		t.Errorf("got %+v", end)
+	}
+}
+
+// The cluster is well: asking again would help nobody.
+func TestAValueThatNoCommandCanHoldIsTheRequestsFault(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), wait)
+	defer cancel()
+	d := startDev(t, filepath.Join(t.TempDir(), "data"))
+	defer stop(t, d)
+	c := dial(t, d)
+	for _, tc := range []struct {
+		refresher client.Refresher
+		says      string
+	}{
+		{client.Refresher{Kind: "smtp"}, `refresher "smtp" is not known`},
+		{client.Refresher{Kind: "doris", Frontends: []string{"fe:9030"}, User: strings.Repeat("u", 2000)}, "refresher user is 2000 bytes long, at most 1024 are allowed"},
+	} {
+		_, err := c.PutCatalog(ctx, client.Catalog{Name: "lake", Refresher: tc.refresher})
+		if e, ok := errors.AsType[*client.Error](err); !ok || e.Code != "INVALID" || e.Message != tc.says {
+			t.Errorf("%s: got %v", tc.refresher.Kind, err)
+		}
 	}
 }
 
