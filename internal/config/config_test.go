@@ -61,6 +61,8 @@ func TestRefusalsNameTheKey(t *testing.T) {
 		{"unknown", "admin:\n  lisen: 127.0.0.1:1\n", nil, []string{`:2: key "admin.lisen" is not known; did you mean "admin.listen"?`}},
 		{"unknown, nothing near", "frobnicate: 1\n", nil, []string{`key "frobnicate" is not known; see lancemaster serve --help`}},
 		{"several", "nod_id: x\nlog: {level: loud}\n", nil, []string{`did you mean "node_id"`, `log.level (from file): "loud" is not debug`}},
+		{"a group", "admin: 127.0.0.1:1\n", nil, []string{`:1: key "admin" takes no value itself, but has keys under it, such as "admin.listen"`}},
+		{"two documents", "node_id: a\n---\nnode_id: b\n", nil, []string{":2: a second YAML document begins"}},
 		{"twice", "node_id: a\nnode_id: b\n", nil, []string{`"node_id"`}},
 		{"list", "node_id: [a]\n", nil, []string{`key "node_id" takes a single value`}},
 		{"not a mapping", "- a\n", nil, []string{"expected keys and values"}},

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -85,8 +86,14 @@ func readFile(path string) ([]entry, error) {
 	if len(raw) > maxFile {
 		return nil, fmt.Errorf("the configuration file %s is larger than %d bytes", path, maxFile)
 	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(raw, &doc); err != nil {
+	var doc, second yaml.Node
+	docs := yaml.NewDecoder(bytes.NewReader(raw))
+	if err := docs.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("the configuration file %s is not YAML: %w", path, err)
+	}
+	if err := docs.Decode(&second); err == nil {
+		return nil, fmt.Errorf("%s:%d: a second YAML document begins; the configuration is one", path, second.Line)
+	} else if !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("the configuration file %s is not YAML: %w", path, err)
 	}
 	if doc.Kind == 0 || len(doc.Content) == 0 { // empty, or comments only
@@ -140,6 +147,11 @@ func under(prefix string) string {
 }
 
 func unknownKey(as, name string, known map[string]key) error {
+	for _, k := range sorted(known) {
+		if strings.HasPrefix(k, name+".") {
+			return fmt.Errorf("%s takes no value itself, but has keys under it, such as %q", as, k)
+		}
+	}
 	best, distance := "", 4 // further away is no suggestion
 	for _, k := range sorted(known) {
 		if d := editDistance(name, k); d < distance {
