@@ -3,6 +3,7 @@ package admission
 import (
 	"fmt"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -76,7 +77,7 @@ func checkType(p *plan) error {
 	}
 	t, ok := job.ParseIndexType(sub.IndexType)
 	if !ok {
-		return invalid("ask for ivf_pq, btree or bitmap", "the index type is missing or not known")
+		return invalid("ask for ivf_pq, btree or bitmap", "the index type %.40q is not known", sub.IndexType)
 	}
 	if t == job.IndexIVFPQ {
 		pq, refusal := job.ParseIVFPQ(sub.Properties, p.settings.Bounds())
@@ -104,8 +105,9 @@ func executeDeadline(asked int64, s job.Settings) (int64, error) {
 	case asked < 0:
 		return 0, invalid("", "the execute deadline is negative")
 	case asked > limit:
-		return 0, invalid("ask for less, or raise setting dispatch.max_execute_deadline",
-			"the execute deadline of %d ms is over the limit of %s", asked, s.MaxExecuteDeadline)
+		return 0, invalid("ask for less, or raise the setting dispatch.max_execute_deadline",
+			"the execute deadline of %s is over the limit of %s",
+			job.FormatDuration(time.Duration(asked)*time.Millisecond), job.FormatDuration(s.MaxExecuteDeadline))
 	}
 	return asked, nil
 }

@@ -173,7 +173,9 @@ func DatasetRefusal(err error) error {
 		r.Code, r.Next = job.CodeDatasetMissing, "check the URI; the folder must hold a _versions folder"
 	case lance.ManifestDamaged:
 		r.Code, r.Next = job.CodeDatasetDamaged, "repair or restore the dataset; nothing was changed"
-	case lance.Unsupported, lance.Unreadable, lance.NotLocal:
+	case lance.NotLocal:
+		r.Code, r.Next = job.CodeDatasetUnreadable, "look at it with Lance itself; a job on it is submitted with --dataset-version and --schema-contract"
+	case lance.Unsupported, lance.Unreadable:
 		r.Code, r.Next = job.CodeDatasetUnreadable, "see that this master may read the dataset and knows its features"
 	case lance.ColumnMissing, lance.ColumnNested, lance.ColumnAmbiguous, lance.ColumnUnsupported:
 		r.Code, r.Next = job.CodeColumn, "see the columns with: lancemaster dataset inspect URI"

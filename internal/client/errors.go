@@ -136,6 +136,7 @@ func judge(call, attempt context.Context, address string, err error) (*Error, ve
 		e.Next = "ask for less at a time"
 	case errors.As(err, &transport):
 		e.Code, e.Message = CodeConnectionLost, fmt.Sprintf("the connection to %s ended without a whole answer: %v", address, innermost(err))
+		e.Next = "look at the masters with: lancemaster health; check that the address is an admin service (default port 9021)"
 	case errors.As(err, &application):
 		return applicationError(address, application)
 	default:
@@ -174,7 +175,7 @@ func applicationError(address string, a thrift.TApplicationException) (*Error, v
 		return &Error{
 			Code:    CodeUnsupported,
 			Message: fmt.Sprintf("the master at %s does not know this call", address),
-			Next:    "use a command of the same version as the masters, or upgrade them",
+			Next:    "check that the address is a master's admin service (default port 9021); if it is, use a command of the same version as the masters",
 			cause:   a,
 		}, final
 	case thrift.PROTOCOL_ERROR:

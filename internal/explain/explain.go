@@ -2,6 +2,8 @@ package explain
 
 import (
 	"fmt"
+	"net"
+	"strconv"
 	"time"
 
 	"github.com/lancemaster/lancemaster/internal/backend"
@@ -127,5 +129,5 @@ func span(d time.Duration) string {
 }
 
 func address(b *job.Backend) string {
-	return fmt.Sprintf("%s:%d", b.Address.Host, b.Address.BePort)
+	return net.JoinHostPort(b.Address.Host, strconv.Itoa(int(b.Address.BePort)))
 }

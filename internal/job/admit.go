@@ -86,7 +86,7 @@ func CheckGate(v interface {
 	}
 	if !v.Settings().AdmissionEnabled {
 		return refuse(CodeGateClosed, "no job is admitted: the setting admission.enabled is false",
-			"an operator opens the gate with admission.enabled=true")
+			"an operator opens the gate with: lancemaster settings set admission.enabled=true")
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ func findBackend(v View, id BackendID) (*Backend, *Refusal) {
 	if b := v.Backend(id); b != nil {
 		return b, nil
 	}
-	return nil, refuse(CodeNotFound, fmt.Sprintf("there is no backend %d", id), "list the backends, or add it")
+	return nil, refuse(CodeNotFound, fmt.Sprintf("there is no backend %d", id), "see: lancemaster backend list")
 }
 
 func checkAddress(a Address) *Refusal {

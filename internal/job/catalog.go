@@ -78,7 +78,7 @@ func removeCatalog(v View, c RemoveCatalog) (Change, *Refusal) {
 }
 
 func noCatalog(name string) *Refusal {
-	return refuse(CodeNotFound, fmt.Sprintf("there is no catalog %q", printable(name)), "list the catalogs, or create it")
+	return refuse(CodeNotFound, fmt.Sprintf("there is no catalog %q", printable(name)), "see: lancemaster catalog list")
 }
 
 func cloneCatalog(c Catalog) *Catalog {

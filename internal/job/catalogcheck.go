@@ -154,7 +154,7 @@ func checkRefresher(r Refresher) *Refusal {
 	switch r.Kind {
 	case RefresherNone:
 		if r.URL != "" || len(r.Frontends) > 0 || r.User != "" || r.PasswordRef != "" || r.CARef != "" || r.TLS {
-			return invalid("refresher none takes nothing else")
+			return invalid("refresher none takes nothing else: http and doris do")
 		}
 		return nil
 	case RefresherHTTP:

@@ -24,7 +24,7 @@ func DefaultSettings() []SettingValue {
 func CheckSetting(name, value string) (string, *Refusal) {
 	d, ok := findSetting(name)
 	if !ok {
-		return "", refuse(CodeInvalid, fmt.Sprintf("there is no setting %q", printable(name)), "list the settings for their names")
+		return "", refuse(CodeInvalid, fmt.Sprintf("there is no setting %q", printable(name)), "see their names with: lancemaster settings list")
 	}
 	return d.check(value)
 }
