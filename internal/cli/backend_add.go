@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"net"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -29,6 +30,9 @@ answers them. An address has one id, and an id's address never changes.
 			return err
 		}
 		for _, p := range pairs {
+			if slices.ContainsFunc(b.Labels, func(l client.Label) bool { return l.Key == p.Key }) {
+				return usagef("the label %q is given twice", p.Key)
+			}
 			b.Labels = append(b.Labels, client.Label(p))
 		}
 		for flag, port := range map[string]int{"--be-port": b.Port, "--heartbeat-port": b.HeartbeatPort} {

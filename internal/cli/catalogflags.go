@@ -20,6 +20,8 @@ type catalogFlags struct {
 	timeout   time.Duration
 }
 
+var refreshers = []string{"none", "http", "doris"}
+
 const catalogHelp = `Two catalogs over the same store (by default the endpoint option, else the URI scheme) share the names
 that jobs hold. --option takes a literal value, --secret-option a reference: file:/absolute/path or
 env:NAME. A value that is a secret must be given as a reference.
@@ -39,8 +41,8 @@ func (a *cli) addCatalogFlags(cmd *cobra.Command, v *catalogFlags) {
 	f.StringVar(&v.refresher.PasswordRef, "refresh-password", "", "the password's reference: file:/absolute/path or env:NAME")
 	f.StringVar(&v.refresher.CARef, "refresh-ca", "", "reference of the CA certificates to trust")
 	f.BoolVar(&v.refresher.TLS, "refresh-tls", false, "use TLS towards the frontends")
-	f.DurationVar(&v.timeout, "refresh-timeout", 0, "bound of one refresh, such as 30s")
-	a.complete(cmd, "refresher", "none", "http", "doris")
+	f.DurationVar(&v.timeout, "refresh-timeout", 0, "bound of one refresh, 100ms to 10m; default: 30s")
+	a.complete(cmd, "refresher", refreshers...)
 }
 
 // apply changes a catalog as the flags given say, and leaves the rest.
@@ -85,6 +87,9 @@ func (v *catalogFlags) applyRefresher(cmd *cobra.Command, r *client.Refresher) e
 		return usagef("--refresh-timeout %s is not positive", v.timeout)
 	}
 	if changed("refresher") {
+		if !slices.Contains(refreshers, v.refresher.Kind) {
+			return usagef("--refresher %q is not none, http or doris", v.refresher.Kind)
+		}
 		if r.Kind != v.refresher.Kind {
 			*r = client.Refresher{} // what another kind needed means nothing to this one
 		}

@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -119,6 +121,31 @@ func TestHelp(t *testing.T) {
 		if !seen[name] {
 			t.Errorf("there is no command %q", name)
 		}
+	}
+}
+
+// TestConfigurationFile: what the help of serve shows is a file of the defaults.
+func TestConfigurationFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lancemaster.yaml")
+	if err := os.WriteFile(path, []byte(configurationFile()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := config.Load(path, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := config.Load("", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, source := range got.Sources {
+		if source != config.SourceFile {
+			t.Errorf("%s is not in it", key)
+		}
+	}
+	got.Sources, want.Sources = nil, nil
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
 	}
 }
 

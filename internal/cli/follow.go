@@ -50,6 +50,7 @@ func (a *cli) follow(ctx context.Context, c *client.Client, j *client.Job, g goa
 		if g.forWhat == "resolved" {
 			next += " --for=resolved"
 		}
+		next += fmt.Sprintf("; see why it waits with: lancemaster job explain %d", j.ID)
 		return last, &statusError{
 			status:  exitTimedOut,
 			message: fmt.Sprintf("job %d is not %s after %s; it goes on", j.ID, g.forWhat, client.Duration(g.timeout)),

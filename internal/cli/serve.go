@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,16 +16,12 @@ const serveLong = `Run a master until SIGTERM or SIGINT, which stop it within sh
 ends it at once. The log goes to stderr.
 
 A node's configuration comes from defaults, a YAML file (--config), the environment and flags, each over
-the one before. A key of the file like report.listen is the variable LANCEMASTER_REPORT_LISTEN and the flag
---report-listen. A key that is not known is an error. Durations are written like 10s or 1m. A secret is
-given by reference only: file:/absolute/path or env:NAME.
+the one before. A key of the file like raft.trailing_logs is the variable LANCEMASTER_RAFT_TRAILING_LOGS and
+the flag --raft-trailing-logs, which says what it means. A key of the file that is not known is an error.
+Durations are written like 10s or 1m. A secret is given by reference only: file:/absolute/path or env:NAME.
+All keys, with their defaults:
 
-    data_dir: /var/lib/lancemaster
-    report:
-      listen: 10.0.0.1:9020
-    log:
-      format: json
-
+%s
 What all masters share is not here but in the settings: see lancemaster settings list.
 
 Exit status: 0 stopped as told, 1 failed or could not start, 2 wrong usage.`
@@ -34,7 +32,7 @@ func (a *cli) serveCmd() *cobra.Command {
 	cmd := a.leaf(&cobra.Command{
 		Use:   "serve",
 		Short: "Run a master",
-		Long:  serveLong,
+		Long:  fmt.Sprintf(serveLong, configurationFile()),
 		Example: `  lancemaster serve --data-dir /var/lib/lancemaster
   lancemaster serve --config /etc/lancemaster.yaml --log-level debug`,
 	}, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
@@ -59,6 +57,30 @@ func (a *cli) serveCmd() *cobra.Command {
 		values[flag.Name] = f.String(flag.Name, flag.Default, flag.Usage)
 	}
 	return cmd
+}
+
+// configurationFile is the file that says what holds without one.
+func configurationFile() string {
+	var out strings.Builder
+	section := ""
+	for _, f := range config.Flags() {
+		parent, key, nested := strings.Cut(f.Key, ".")
+		indent := "    "
+		if nested {
+			if parent != section {
+				fmt.Fprintf(&out, "    %s:\n", parent)
+			}
+			section, indent = parent, "      "
+		} else {
+			key, section = f.Key, ""
+		}
+		value := f.Default
+		if value == "" {
+			value = `""`
+		}
+		fmt.Fprintf(&out, "%s%s: %s\n", indent, key, value)
+	}
+	return out.String()
 }
 
 func (a *cli) serve(ctx context.Context, cfg config.Config) error {

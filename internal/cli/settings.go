@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -19,6 +20,11 @@ belongs to one node (addresses, directories, the log) is in its configuration: s
 		Example: `  lancemaster settings list
   lancemaster settings set admission.enabled=true`,
 	}, a.settingsListCmd(), a.settingsGetCmd(), a.settingsSetCmd(), a.settingsResetCmd(), a.settingsHistoryCmd())
+}
+
+// named picks the settings of these names: a change answers with all that there are.
+func named(list []client.Setting, names []string) []client.Setting {
+	return slices.DeleteFunc(list, func(s client.Setting) bool { return !slices.Contains(names, s.Name) })
 }
 
 func (a *cli) printSettings(list []client.Setting) error {

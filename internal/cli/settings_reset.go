@@ -12,7 +12,7 @@ func (a *cli) settingsResetCmd() *cobra.Command {
 	return a.leaf(&cobra.Command{
 		Use:   "reset NAME...",
 		Short: "Give settings their defaults back, all of those given or none",
-		Long: `Give settings their defaults back, all of those given or none, and show them.
+		Long: `Give settings their defaults back, all of those given or none, and show how they then are.
 
 ` + exitPlain,
 		Example: `  lancemaster settings reset dispatch.execute_deadline`,
@@ -22,7 +22,7 @@ func (a *cli) settingsResetCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printSettings(list)
+			return a.printSettings(named(list, args))
 		})
 	})
 }

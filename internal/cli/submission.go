@@ -31,7 +31,9 @@ so is safe to repeat: the same id with the same request gives the job it gave be
 is in order, whatever it says. --wait follows the job (see lancemaster job wait).
 
 Where the master cannot read the dataset, say what is there with --dataset-version and --schema-contract
-(for an existing index also --stored-name); "lancemaster dataset inspect --column" shows both.`
+(for an existing index also --stored-name). A schema contract is one line of JSON, such as
+{"scv":1,"flds":[{"fid":0,"nn":"id","nt":"int64","nul":false}]}; of a dataset that a master can read
+"lancemaster dataset inspect --column" shows it.`
 
 func (a *cli) addSubmissionFlags(cmd *cobra.Command, v *submissionFlags) {
 	f := cmd.Flags()
