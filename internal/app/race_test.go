@@ -256,7 +256,7 @@ func TestRaceGateAgainstAdmission(t *testing.T) {
 	refused := 0
 	r.against(list, setting("admission.enabled", "false"), setting("admission.enabled", "true"), job.CodeGateClosed, func(i int) {
 		refused++
-		if _, held := r.fenceOwner(list[i].(job.Admit).Target.Fence()); held {
+		if _, held := r.fenceOwner(admitting(i).Target.Fence()); held {
 			t.Errorf("admission %d was refused and holds its name", i)
 		}
 	})

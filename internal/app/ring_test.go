@@ -75,7 +75,11 @@ func (s *sequencer) run() {
 			entries[i] = &raft.Log{Index: index, Term: 1, Type: raft.LogCommand, Data: q.data}
 		}
 		for i, r := range s.machine.ApplyBatch(entries) {
-			batch[i].done <- r.(*fsm.Result)
+			result, ok := r.(*fsm.Result)
+			if !ok {
+				panic("the state machine answered with something else than a result")
+			}
+			batch[i].done <- result
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestTooEarly(t *testing.T) {
 		t.Errorf("releasable in %s", in)
 	}
 	b.now = b.now.Add(42*time.Second - 2*time.Millisecond)
-	b.tooEarly(t, 1)
+	_ = b.tooEarly(t, 1)
 	b.now = b.now.Add(time.Millisecond)
 	if _, err := b.ask(1, "n"); err != nil {
 		t.Error(err)
@@ -35,7 +35,7 @@ func TestTooEarly(t *testing.T) {
 func TestTooEarlyBySetting(t *testing.T) {
 	b := newBench(t)
 	b.now = b.now.Add(11 * time.Second)
-	b.tooEarly(t, 1)
+	_ = b.tooEarly(t, 1)
 	b.must(t, job.ChangeSettings{Header: b.head(), Values: []job.SettingValue{{Name: "backend.rpc_timeout", Value: "1s"}}})
 	if _, err := b.ask(1, "n"); err != nil {
 		t.Error(err)
@@ -56,7 +56,7 @@ func TestTooEarlyAfterQuarantine(t *testing.T) {
 	b.now = b.now.Add(time.Hour)
 	b.must(t, job.Quarantine{Header: b.head(), Incarnation: 2, Cause: "restored"})
 	for _, id := range []job.ID{2, 3} {
-		b.tooEarly(t, id)
+		_ = b.tooEarly(t, id)
 	}
 	b.now = b.now.Add(wait)
 	for _, id := range []job.ID{2, 3} {
@@ -82,7 +82,7 @@ func TestSteppedClock(t *testing.T) {
 	}
 	b.Applied(change)
 	b.must(t, job.Complete{Header: b.head(), Identity: identity(change.Answer.Job), Code: job.CodeNoTrustedResult, Proof: job.ProofNone})
-	b.tooEarly(t, r.ID)
+	_ = b.tooEarly(t, r.ID)
 	b.now = b.now.Add(wait)
 	if _, err := b.ask(r.ID, "n"); err != nil {
 		t.Errorf("after the wait on the monotonic clock: %v", err)
@@ -94,9 +94,9 @@ func TestSteppedClock(t *testing.T) {
 func TestClockBehind(t *testing.T) {
 	b := newBench(t)
 	b.now = b.now.Add(-24 * time.Hour)
-	b.tooEarly(t, 1)
+	_ = b.tooEarly(t, 1)
 	b.now = b.now.Add(wait - time.Millisecond)
-	b.tooEarly(t, 1)
+	_ = b.tooEarly(t, 1)
 	b.now = b.now.Add(time.Millisecond)
 	if _, err := b.ask(1, "n"); err != nil {
 		t.Error(err)

@@ -127,7 +127,7 @@ func queryOf(req *admin.TListJobsRequest) (job.Query, *job.Refusal) {
 	q := job.Query{
 		Open: req.IsOpen, Unresolved: req.Unresolved, Catalog: f.optionalText("catalog", req.Catalog),
 		Since: job.Millis(req.GetSinceMs()), Until: job.Millis(req.GetUntilMs()),
-		Limit:     int(f.between("limit", wide(req.Limit), 1, job.MaxPageLimit, job.DefaultPageLimit)),
+		Limit:     int(f.upTo("limit", wide(req.Limit), job.MaxPageLimit, job.DefaultPageLimit)),
 		PageToken: f.optionalText("page_token", req.PageToken),
 	}
 	for _, s := range req.States {

@@ -105,7 +105,7 @@ func (a *Admin) SettingsHistory(ctx context.Context, req *admin.TSettingsHistory
 	return serve(ctx, a, method{name: "settingsHistory", access: reads}, req, func(call) (*admin.TSettingsHistoryResponse, error) {
 		var f fields
 		name := f.optionalText("name", req.Name)
-		limit := f.between("limit", wide(req.Limit), 1, job.MaxPageLimit, job.DefaultPageLimit)
+		limit := f.upTo("limit", wide(req.Limit), job.MaxPageLimit, job.DefaultPageLimit)
 		if f.refusal != nil {
 			return nil, f.refusal
 		}

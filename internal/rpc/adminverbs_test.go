@@ -63,10 +63,10 @@ func TestForceReleaseJobFails(t *testing.T) {
 		return nil, nil
 	}
 	_, err := b.admin.ForceReleaseJob(t.Context(), &admin.TJobVerbRequest{Note: ptr("n")})
-	refusal(t, err, admin.TAdminErrorCode_INVALID)
+	_ = refusal(t, err, admin.TAdminErrorCode_INVALID)
 	b.barrier = func(context.Context) error { return fmt.Errorf("deposed: %w", ErrNotLeader) }
 	_, err = b.admin.ForceReleaseJob(t.Context(), req)
-	refusal(t, err, admin.TAdminErrorCode_NOT_LEADER)
+	_ = refusal(t, err, admin.TAdminErrorCode_NOT_LEADER)
 }
 
 func TestExplainJob(t *testing.T) {
@@ -81,7 +81,7 @@ func TestExplainJob(t *testing.T) {
 		t.Errorf("the reasons are %v", answer.Reasons)
 	}
 	_, err = b.admin.ExplainJob(t.Context(), &admin.TGetJobRequest{JobID: ptr(int64(99))})
-	refusal(t, err, admin.TAdminErrorCode_NOT_FOUND)
+	_ = refusal(t, err, admin.TAdminErrorCode_NOT_FOUND)
 }
 
 func TestWatchJobs(t *testing.T) {
@@ -178,10 +178,10 @@ func TestWatchJobsRefuses(t *testing.T) {
 		})
 	}
 	_, err := b.admin.WatchJobs(t.Context(), &admin.TWatchJobsRequest{JobID: ptr(int64(99))})
-	refusal(t, err, admin.TAdminErrorCode_NOT_FOUND)
+	_ = refusal(t, err, admin.TAdminErrorCode_NOT_FOUND)
 	b.readFails = errors.New("a disk")
 	_, err = b.admin.WatchJobs(t.Context(), &admin.TWatchJobsRequest{AfterIndex: ptr(int64(0))})
-	refusal(t, err, admin.TAdminErrorCode_INTERNAL)
+	_ = refusal(t, err, admin.TAdminErrorCode_INTERNAL)
 	b.readFails = nil
 
 	// A node that was deposed while it waited does not answer that nothing happened.
@@ -193,7 +193,7 @@ func TestWatchJobsRefuses(t *testing.T) {
 		return nil
 	}
 	_, err = b.admin.WatchJobs(t.Context(), &admin.TWatchJobsRequest{AfterIndex: &newest, WaitMs: ptr(int64(1))})
-	refusal(t, err, admin.TAdminErrorCode_NOT_LEADER)
+	_ = refusal(t, err, admin.TAdminErrorCode_NOT_LEADER)
 }
 
 // A setting shows who changed it, and nobody where its value is the one it came with.

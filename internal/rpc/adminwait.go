@@ -17,7 +17,7 @@ const (
 )
 
 func waitOf(f *fields, ms *int64) time.Duration {
-	return time.Duration(f.between("wait_ms", ms, 1, maxWait, defaultWait)) * time.Millisecond
+	return time.Duration(f.upTo("wait_ms", ms, maxWait, defaultWait)) * time.Millisecond
 }
 
 // WaitJob answers when a job's revision is above one, or the wait is over, or this server begins to
@@ -88,7 +88,7 @@ type watch struct {
 func (a *Admin) WatchJobs(ctx context.Context, req *admin.TWatchJobsRequest) (*admin.TWatchJobsResponse, error) {
 	return serve(ctx, a, method{name: "watchJobs", access: reads}, req, func(c call) (*admin.TWatchJobsResponse, error) {
 		var f fields
-		w := watch{job: req.JobID, limit: int(f.between("limit", wide(req.Limit), 1, job.MaxPageLimit, defaultEvents))}
+		w := watch{job: req.JobID, limit: int(f.upTo("limit", wide(req.Limit), job.MaxPageLimit, defaultEvents))}
 		wait := waitOf(&f, req.WaitMs)
 		newest := a.cfg.State.Applied().Index
 		w.after = newest
@@ -96,7 +96,7 @@ func (a *Admin) WatchJobs(ctx context.Context, req *admin.TWatchJobsRequest) (*a
 			if *req.AfterIndex < 0 {
 				f.refuse("after_index", fmt.Sprintf("is %d; it must not be negative", *req.AfterIndex))
 			}
-			w.after = uint64(*req.AfterIndex) //nolint:gosec // a negative one is refused
+			w.after = uint64(*req.AfterIndex)
 		}
 		if f.refusal != nil {
 			return nil, f.refusal
@@ -143,6 +143,6 @@ func (a *Admin) events(w watch) (*admin.TWatchJobsResponse, error) {
 			next = e.Index
 		}
 	}
-	answer.NextIndex = int64(next) //nolint:gosec // an index of a log
+	answer.NextIndex = int64(next)
 	return answer, nil
 }

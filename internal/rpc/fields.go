@@ -62,13 +62,13 @@ func (f *fields) positive(field string, v *int64) int64 {
 	return *v
 }
 
-// between reads an optional number within bounds.
-func (f *fields) between(field string, v *int64, least, most, otherwise int64) int64 {
+// upTo reads an optional number from 1 to most.
+func (f *fields) upTo(field string, v *int64, most, otherwise int64) int64 {
 	if v == nil {
 		return otherwise
 	}
-	if *v < least || *v > most {
-		f.refuse(field, fmt.Sprintf("is %d; it must be between %d and %d", *v, least, most))
+	if *v < 1 || *v > most {
+		f.refuse(field, fmt.Sprintf("is %d; it must be between 1 and %d", *v, most))
 	}
 	return *v
 }

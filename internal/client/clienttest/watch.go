@@ -139,6 +139,7 @@ func (w *world) explain(id int64) (*admin.TExplainJobResponse, error) {
 		out.Reasons = append(out.Reasons, &admin.TReason{
 			Code: "FENCE_HELD", Message: "it holds the index name \x1b[31mtitle_idx", NextStep: ptr(fmt.Sprintf("lancemaster job force-release %d --note TEXT", id)),
 		})
+	case admin.TJobState_RUNNING, admin.TJobState_COMMITTED, admin.TJobState_NOT_COMMITTED:
 	}
 	return out, nil
 }
