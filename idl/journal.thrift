@@ -376,6 +376,8 @@ struct TCancel {
   1: required THeader header
   2: required i64 job_id
   3: required i64 expected_revision
+  /** May be empty. */
+  4: required string note
 }
 
 struct TRejectBeforeDispatch {

@@ -11865,10 +11865,12 @@ func (p *TRefreshFinish) String() string {
 //   - Header
 //   - JobID
 //   - ExpectedRevision
+//   - Note: May be empty.
 type TCancel struct {
 	Header           *THeader `thrift:"header,1,required" db:"header" json:"header"`
 	JobID            int64    `thrift:"job_id,2,required" db:"job_id" json:"job_id"`
 	ExpectedRevision int64    `thrift:"expected_revision,3,required" db:"expected_revision" json:"expected_revision"`
+	Note             string   `thrift:"note,4,required" db:"note" json:"note"`
 }
 
 func NewTCancel() *TCancel {
@@ -11891,6 +11893,10 @@ func (p *TCancel) GetJobID() int64 {
 func (p *TCancel) GetExpectedRevision() int64 {
 	return p.ExpectedRevision
 }
+
+func (p *TCancel) GetNote() string {
+	return p.Note
+}
 func (p *TCancel) IsSetHeader() bool {
 	return p.Header != nil
 }
@@ -11903,6 +11909,7 @@ func (p *TCancel) Read(ctx context.Context, iprot thrift.TProtocol) error {
 	var issetHeader bool = false
 	var issetJobID bool = false
 	var issetExpectedRevision bool = false
+	var issetNote bool = false
 
 	for {
 		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
@@ -11946,6 +11953,17 @@ func (p *TCancel) Read(ctx context.Context, iprot thrift.TProtocol) error {
 					return err
 				}
 			}
+		case 4:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField4(ctx, iprot); err != nil {
+					return err
+				}
+				issetNote = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
 		default:
 			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
 				return err
@@ -11966,6 +11984,9 @@ func (p *TCancel) Read(ctx context.Context, iprot thrift.TProtocol) error {
 	}
 	if !issetExpectedRevision {
 		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field ExpectedRevision is not set"))
+	}
+	if !issetNote {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Note is not set"))
 	}
 	return nil
 }
@@ -11996,6 +12017,15 @@ func (p *TCancel) ReadField3(ctx context.Context, iprot thrift.TProtocol) error 
 	return nil
 }
 
+func (p *TCancel) ReadField4(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 4: ", err)
+	} else {
+		p.Note = v
+	}
+	return nil
+}
+
 func (p *TCancel) Write(ctx context.Context, oprot thrift.TProtocol) error {
 	if err := oprot.WriteStructBegin(ctx, "TCancel"); err != nil {
 		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
@@ -12008,6 +12038,9 @@ func (p *TCancel) Write(ctx context.Context, oprot thrift.TProtocol) error {
 			return err
 		}
 		if err := p.writeField3(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField4(ctx, oprot); err != nil {
 			return err
 		}
 	}
@@ -12059,6 +12092,19 @@ func (p *TCancel) writeField3(ctx context.Context, oprot thrift.TProtocol) (err 
 	return err
 }
 
+func (p *TCancel) writeField4(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "note", thrift.STRING, 4); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 4:note: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.Note)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.note (4) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 4:note: ", p), err)
+	}
+	return err
+}
+
 func (p *TCancel) Equals(other *TCancel) bool {
 	if p == other {
 		return true
@@ -12072,6 +12118,9 @@ func (p *TCancel) Equals(other *TCancel) bool {
 		return false
 	}
 	if p.ExpectedRevision != other.ExpectedRevision {
+		return false
+	}
+	if p.Note != other.Note {
 		return false
 	}
 	return true

@@ -167,7 +167,10 @@ func (c *checker) refreshFinish(v job.RefreshFinish) {
 	c.text("message", v.Message, job.MaxMessage)
 }
 
-func (c *checker) cancel(v job.Cancel) { c.header(v.Header) }
+func (c *checker) cancel(v job.Cancel) {
+	c.header(v.Header)
+	c.text("note", v.Note, job.MaxNote)
+}
 
 func (c *checker) reject(v job.RejectBeforeDispatch) {
 	c.header(v.Header)

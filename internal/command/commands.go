@@ -105,11 +105,13 @@ func getRefreshFinish(_ *reader, t *journal.TRefreshFinish) job.RefreshFinish {
 }
 
 func putCancel(c job.Cancel) *journal.TCancel {
-	return &journal.TCancel{Header: putHeader(c.Header), JobID: int64(c.Job), ExpectedRevision: int64(c.Expected)}
+	return &journal.TCancel{Header: putHeader(c.Header), JobID: int64(c.Job), ExpectedRevision: int64(c.Expected), Note: c.Note}
 }
 
 func getCancel(_ *reader, t *journal.TCancel) job.Cancel {
-	return job.Cancel{Header: getHeader(t.Header), Job: job.ID(t.JobID), Expected: job.Revision(t.ExpectedRevision)}
+	return job.Cancel{
+		Header: getHeader(t.Header), Job: job.ID(t.JobID), Expected: job.Revision(t.ExpectedRevision), Note: t.Note,
+	}
 }
 
 func putReject(c job.RejectBeforeDispatch) *journal.TRejectBeforeDispatch {

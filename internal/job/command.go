@@ -105,6 +105,7 @@ type Cancel struct {
 	Header
 	Job      ID
 	Expected Revision
+	Note     string // why; may be empty
 }
 
 // RejectBeforeDispatch ends a PENDING job that turned out to be impossible to

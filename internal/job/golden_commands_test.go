@@ -38,7 +38,7 @@ func (s *scenario) operatorCommand(a args) job.Command {
 	switch a.word(0) {
 	case "cancel":
 		id, rev := s.job(a)
-		return job.Cancel{Header: s.head(), Job: id, Expected: rev}
+		return job.Cancel{Header: s.head(), Job: id, Expected: rev, Note: a.text("note", "")}
 	case "reject":
 		id, rev := s.job(a)
 		return job.RejectBeforeDispatch{Header: s.head(), Job: id, Expected: rev, Message: a.text("msg", "")}

@@ -67,10 +67,18 @@ func checkRoom(v View, id BackendID) *Refusal {
 
 // cancel ends a job that has not been sent, by an operator's word.
 func cancel(v View, p Position, c Cancel) (Change, *Refusal) {
-	return endPending(v, p, c.Header, c.Job, c.Expected, ending{
+	if r := checkText("the note", c.Note, MaxNote); r != nil {
+		return Change{}, r
+	}
+	e := ending{
 		kind: EventCancelled, reason: ReasonCancelledBeforeDispatch, what: "cancelled",
 		message: "cancelled before dispatch; nothing was sent",
-	})
+	}
+	if c.Note != "" {
+		e.message = cut(e.message+": "+c.Note, MaxMessage)
+		e.note = firstLine(c.Note)
+	}
+	return endPending(v, p, c.Header, c.Job, c.Expected, e)
 }
 
 // rejectBeforeDispatch ends a job that turned out to be impossible to send.
@@ -87,6 +95,7 @@ type ending struct {
 	kind          EventKind
 	reason        Reason
 	what, message string
+	note          string // for the history; may be empty
 }
 
 func endPending(v View, p Position, h Header, id ID, expected Revision, e ending) (Change, *Refusal) {
@@ -94,7 +103,11 @@ func endPending(v View, p Position, h Header, id ID, expected Revision, e ending
 	if refusal != nil {
 		return Change{}, refusal
 	}
-	return one(transition(r, p, h, e.kind, e.reason.String(), func(r *Record) {
+	reason := e.reason.String()
+	if e.note != "" {
+		reason += ": " + e.note
+	}
+	return one(transition(r, p, h, e.kind, reason, func(r *Record) {
 		r.State = StateNotCommitted
 		r.Result = &Result{Reason: e.reason, Message: e.message, At: h.At}
 	})), nil

@@ -10,8 +10,8 @@ import (
 
 // CancelJob ends a PENDING job.
 func (a *Admin) CancelJob(ctx context.Context, req *admin.TJobVerbRequest) (*admin.TJob, error) {
-	return a.verb(ctx, "cancelJob", req, func(h job.Header, id job.ID, expected job.Revision, _ string) job.Command {
-		return job.Cancel{Header: h, Job: id, Expected: expected}
+	return a.verb(ctx, "cancelJob", req, func(h job.Header, id job.ID, expected job.Revision, note string) job.Command {
+		return job.Cancel{Header: h, Job: id, Expected: expected, Note: note}
 	})
 }
 
@@ -110,7 +110,7 @@ func (a *Admin) job(number *int64) (*job.Record, error) {
 	if rec == nil {
 		return nil, &job.Refusal{
 			Code: job.CodeNotFound, Message: fmt.Sprintf("there is no job %d", id),
-			Next: "list the jobs there are; one that ended long ago may have been removed",
+			Next: "list the jobs with: lancemaster job list; one that ended long ago may have been removed",
 		}
 	}
 	return rec, nil
