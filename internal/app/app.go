@@ -102,6 +102,9 @@ func (a *App) open() (err error) {
 		return err
 	}
 	a.onStop("state machine", func(context.Context) error { return a.machine.Close() })
+	if err := a.checkClusterID(); err != nil {
+		return err
+	}
 	a.node, err = raftnode.New(raftnode.Config{
 		ID: a.cfg.NodeID, Dir: filepath.Join(a.cfg.DataDir, raftDir),
 		BindAddress: a.cfg.RaftListen, AdvertiseAddress: a.cfg.RaftAdvertise,
@@ -179,7 +182,7 @@ func (a *App) startServers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.serve(ctx, "report service", a.report); err != nil {
+	if err := a.serve(ctx, "report service", "report.listen", a.report); err != nil {
 		return err
 	}
 	if err := a.newServices(ctx, client, sends); err != nil {
@@ -195,20 +198,21 @@ func (a *App) startServers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.serve(ctx, "admin service", a.admin); err != nil {
+	if err := a.serve(ctx, "admin service", "admin.listen", a.admin); err != nil {
 		return err
 	}
 	a.http, err = httpserver.Start(a.cfg.HTTPListen, a.Ready, metrics.Handler(a.registry), a.log.With("part", "http"))
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; free the address or change http.listen", err)
 	}
 	a.onStop("HTTP server", a.http.Stop)
 	return nil
 }
 
-func (a *App) serve(ctx context.Context, name string, s *thriftnet.Server) error {
+// serve starts a service that listens where the configuration key says.
+func (a *App) serve(ctx context.Context, name, key string, s *thriftnet.Server) error {
 	if err := s.Start(ctx); err != nil {
-		return fmt.Errorf("cannot start the %s: %w", name, err)
+		return fmt.Errorf("%w; free the address or change %s", err, key)
 	}
 	a.onStop(name, s.Stop)
 	return nil
@@ -245,7 +249,7 @@ func (a *App) newServices(ctx context.Context, client *rpc.BackendClient, sends 
 	registry := refreshers(references)
 	a.releaser = release.New(release.Config{
 		State: a.machine, Journal: servingJournal{leading{a}, a.journal}, Open: lance.Open, Refresh: refreshOnce(registry),
-		Now: time.Now, Logger: a.log.With("part", "release"),
+		Sending: sends.Active, Now: time.Now, Logger: a.log.With("part", "release"),
 	})
 	a.dispatcher, err = dispatch.New(dispatch.Config{
 		Proposer: a.journal, Reader: a.machine, Sender: sender{client}, Liveness: a.monitor, Term: a.node, Barrier: barrier{a},

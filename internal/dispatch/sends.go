@@ -61,6 +61,14 @@ func (s *Sends) Close(id job.ID, invocation string) bool {
 	return e != nil && e.latch.close()
 }
 
+// Active reports whether this process may still be writing a job's call.
+func (s *Sends) Active(id job.ID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.byJob[id]
+	return e != nil && e.active
+}
+
 // add enters a send with an OPEN latch. It is false when the job has one already.
 func (s *Sends) add(e *send) bool {
 	s.mu.Lock()

@@ -38,6 +38,9 @@ type Config struct {
 	Journal Journal
 	Open    Opener
 	Refresh Refresher
+	// Sending tells whether this process may still be writing the job's call. The
+	// setting that bounds it may have been lowered since.
+	Sending func(job.ID) bool
 	Now     func() time.Time // the wall clock, with the monotonic one
 	Logger  *slog.Logger
 }
@@ -90,7 +93,7 @@ func (s *Service) ForceRelease(ctx context.Context, actor string, id job.ID, exp
 	case rec == nil:
 		return nil, &job.Refusal{
 			Code: job.CodeNotFound, Message: fmt.Sprintf("there is no job %d", id),
-			Next: "list the jobs there are; one that ended long ago may have been removed",
+			Next: "list the jobs with: lancemaster job list; one that ended long ago may have been removed",
 		}
 	case rec.ForceRelease != nil:
 		return rec, nil
@@ -159,7 +162,11 @@ func Wait(s job.Settings) time.Duration { return job.MaxSendWindow + s.RPCTimeou
 func (s *Service) tooEarly(rec *job.Record) time.Duration {
 	var wait time.Duration
 	s.cfg.State.Read(func(live *job.Live) { wait = Wait(live.Settings()) })
-	return max(wait-s.times.since(rec, s.cfg.Now()), 0)
+	left := max(wait-s.times.since(rec, s.cfg.Now()), 0)
+	if s.cfg.Sending(rec.ID) {
+		left = max(left, time.Second)
+	}
+	return left
 }
 
 // ReleasableIn returns how long it is until the job can be force released at the

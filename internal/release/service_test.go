@@ -22,6 +22,7 @@ type bench struct {
 	now   time.Time
 	did   []string
 
+	sending bool
 	open    error
 	refresh error
 	// during runs while the refresher does.
@@ -37,6 +38,7 @@ func newBench(t *testing.T) *bench {
 	b := &bench{state: jobtest.Formed(), now: time.UnixMilli(1_700_000_000_000)}
 	b.Service = release.New(release.Config{
 		State: b, Journal: b, Now: func() time.Time { return b.now },
+		Sending: func(id job.ID) bool { return b.sending && id == 1 },
 		Open: func(ctx context.Context, locator string) (*lance.Dataset, error) {
 			b.did, b.ctx = append(b.did, "read "+locator), ctx
 			return &lance.Dataset{Version: 3}, b.open

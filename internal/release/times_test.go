@@ -102,3 +102,18 @@ func TestClockBehind(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// However long ago the job became RUNNING, and whatever the setting says by now:
+// while this process may be writing its call, it is too early.
+func TestTooEarlyWhileTheCallIsBeingWritten(t *testing.T) {
+	b := newBench(t)
+	b.now = b.now.Add(time.Hour)
+	b.sending = true
+	if r := b.tooEarly(t, 1); r.Next == "" {
+		t.Errorf("no next step: %v", r)
+	}
+	b.sending = false
+	if _, err := b.ForceRelease(t.Context(), "ann", 1, nil, "checked"); err != nil {
+		t.Error(err)
+	}
+}
