@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -61,6 +62,9 @@ type App struct {
 	report     *thriftnet.Server
 	admin      *thriftnet.Server
 	http       *httpserver.Server
+
+	// settingUp: dev still journals what a first job needs.
+	settingUp atomic.Bool
 
 	mu      sync.Mutex
 	stopped bool
@@ -334,6 +338,9 @@ func (a *App) Ready() (ok bool, reason string) {
 		return false, "the node is starting"
 	}
 	if _, ok := manager.Ready(); ok {
+		if a.settingUp.Load() {
+			return false, "the development node is being set up"
+		}
 		return true, ""
 	}
 	if id, _ := a.node.Leader(); id != "" && id != a.cfg.NodeID {

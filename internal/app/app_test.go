@@ -135,3 +135,20 @@ func follow(ctx context.Context, t *testing.T, c *client.Client, id int64) *clie
 	}
 	return j
 }
+
+// Whoever sees a development node ready finds what a first job needs.
+func TestADevelopmentNodeIsReadyOnceItIsSetUp(t *testing.T) {
+	d := startDev(t, filepath.Join(t.TempDir(), "data"))
+	defer stop(t, d)
+	c := dial(t, d)
+	status, err := c.Status(t.Context(), d.Addrs().Admin)
+	if err != nil || !status.Ready {
+		t.Errorf("the node is not ready: %+v, %v", status, err)
+	}
+	if _, err := c.Catalog(t.Context(), "local"); err != nil {
+		t.Error(err)
+	}
+	if list, err := c.Backends(t.Context()); err != nil || len(list) != 1 {
+		t.Errorf("the backends are %+v, %v", list, err)
+	}
+}

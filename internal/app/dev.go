@@ -65,6 +65,7 @@ func StartDev(ctx context.Context, o DevOptions) (_ *Dev, err error) {
 			err = errors.Join(err, d.Stop(context.WithoutCancel(ctx)))
 		}
 	}()
+	d.app.settingUp.Store(true)
 	if err := d.app.Start(ctx); err != nil {
 		return nil, err
 	}
@@ -82,7 +83,11 @@ func StartDev(ctx context.Context, o DevOptions) (_ *Dev, err error) {
 	if err := d.app.WaitReady(wait); err != nil {
 		return nil, fmt.Errorf("the node did not come to lead: %w", err)
 	}
-	return d, d.setUp(ctx)
+	if err := d.setUp(ctx); err != nil {
+		return nil, err
+	}
+	d.app.settingUp.Store(false)
+	return d, nil
 }
 
 // setUp journals what a first job needs, where it is not there yet.
