@@ -116,10 +116,6 @@ func TestMissingRequestsAndFields(t *testing.T) {
 			}})
 			return err
 		},
-		"the history of an unknown setting": func() error {
-			_, err := a.SettingsHistory(ctx, &admin.TSettingsHistoryRequest{Name: ptr("no.such")})
-			return err
-		},
 		"limit 1001": func() error { _, err := a.ListJobs(ctx, &admin.TListJobsRequest{Limit: ptr(int32(1001))}); return err },
 		"state 9": func() error {
 			_, err := a.ListJobs(ctx, &admin.TListJobsRequest{States: []admin.TJobState{9}})
@@ -201,11 +197,15 @@ func TestFailuresAreTypedAndShowNoInside(t *testing.T) {
 		{"no such job", func(*bench) {}, func(b *bench) error {
 			_, err := b.admin.GetJob(context.Background(), &admin.TGetJobRequest{JobID: ptr(int64(99))})
 			return err
-		}, admin.TAdminErrorCode_NOT_FOUND, "list"},
+		}, admin.TAdminErrorCode_NOT_FOUND, "lancemaster job list"},
+		{"the history of an unknown setting", func(*bench) {}, func(b *bench) error {
+			_, err := b.admin.SettingsHistory(context.Background(), &admin.TSettingsHistoryRequest{Name: ptr("no.such")})
+			return err
+		}, admin.TAdminErrorCode_NOT_FOUND, "lancemaster settings list"},
 		{"no such catalog", func(*bench) {}, func(b *bench) error {
 			_, err := b.admin.GetCatalog(context.Background(), &admin.TGetCatalogRequest{Name: ptr("x")})
 			return err
-		}, admin.TAdminErrorCode_NOT_FOUND, "list"},
+		}, admin.TAdminErrorCode_NOT_FOUND, "lancemaster catalog list"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -93,6 +93,11 @@ func (a *Admin) ListJobs(ctx context.Context, req *admin.TListJobsRequest) (*adm
 			q.Limit /= 2
 			page, err = a.cfg.State.List(q)
 		}
+		if refusal, ok := job.AsRefusal(err); ok && q.PageToken != "" && refusal.Next == "" {
+			told := *refusal
+			told.Next = "give the token of the page before, as it was printed, or begin again without one"
+			return nil, &told
+		}
 		if err != nil {
 			return nil, inside(err)
 		}

@@ -257,3 +257,13 @@ func TestWaitJob(t *testing.T) {
 	_, err = b.admin.WaitJob(t.Context(), &admin.TWaitJobRequest{JobID: id, AfterRevision: ptr(int64(9)), WaitMs: ptr(int64(10))})
 	wantCode(t, err, admin.TAdminErrorCode_NOT_LEADER)
 }
+
+// The state's refusal of a page token says no next step; the service adds it.
+func TestABadPageTokenHasANextStep(t *testing.T) {
+	b := newBench(t)
+	b.listFails = &job.Refusal{Code: job.CodeInvalid, Message: "the page token is not one that a list returned"}
+	_, err := b.admin.ListJobs(t.Context(), &admin.TListJobsRequest{PageToken: ptr("x")})
+	if e := refusal(t, err, admin.TAdminErrorCode_INVALID); !strings.Contains(e.GetNextStep(), "begin again without one") {
+		t.Errorf("told %v", e)
+	}
+}

@@ -29,7 +29,7 @@ func (a *Admin) SetSettings(ctx context.Context, req *admin.TSetSettingsRequest)
 			}
 			values = append(values, job.SettingValue{Name: v.Name, Value: canonical})
 		}
-		return a.changeSettings(c, "values", values, false)
+		return a.changeSettings(c, values, false)
 	})
 }
 
@@ -47,18 +47,18 @@ func (a *Admin) ResetSettings(ctx context.Context, req *admin.TResetSettingsRequ
 			}
 			values = append(values, job.SettingValue{Name: name, Value: defs[i].Default})
 		}
-		return a.changeSettings(c, "names", values, true)
+		return a.changeSettings(c, values, true)
 	})
 }
 
-func (a *Admin) changeSettings(c call, field string, values []job.SettingValue, reset bool) (*admin.TListSettingsResponse, error) {
+func (a *Admin) changeSettings(c call, values []job.SettingValue, reset bool) (*admin.TListSettingsResponse, error) {
 	if len(values) == 0 {
-		return nil, invalid(field, "names no setting")
+		return nil, invalid("the request", "names no setting")
 	}
 	slices.SortFunc(values, func(x, y job.SettingValue) int { return strings.Compare(x.Name, y.Name) })
 	for i := 1; i < len(values); i++ {
 		if values[i].Name == values[i-1].Name {
-			return nil, invalid(field, fmt.Sprintf("names %s twice", values[i].Name))
+			return nil, invalid("the setting "+values[i].Name, "is given twice")
 		}
 	}
 	if _, err := a.cfg.Journal.Propose(c, job.ChangeSettings{Header: a.header(c), Values: values, Reset: reset}); err != nil {
@@ -110,8 +110,10 @@ func (a *Admin) SettingsHistory(ctx context.Context, req *admin.TSettingsHistory
 			return nil, f.refusal
 		}
 		if name != "" && !slices.ContainsFunc(job.SettingDefs(), func(d job.SettingDef) bool { return d.Name == name }) {
-			_, refusal := job.CheckSetting(name, "")
-			return nil, refusal
+			return nil, &job.Refusal{
+				Code: job.CodeNotFound, Message: fmt.Sprintf("there is no setting %q", shown(name)),
+				Next: "list them with: lancemaster settings list",
+			}
 		}
 		changes, err := a.cfg.State.SettingsHistory(name, int(limit))
 		if err != nil {

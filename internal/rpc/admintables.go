@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -72,7 +73,7 @@ func (a *Admin) GetCatalog(ctx context.Context, req *admin.TGetCatalogRequest) (
 			}
 		})
 		if answer == nil {
-			return nil, &job.Refusal{Code: job.CodeNotFound, Message: "there is no such catalog", Next: "list the catalogs there are"}
+			return nil, &job.Refusal{Code: job.CodeNotFound, Message: fmt.Sprintf("there is no catalog %q", shown(name)), Next: "list them with: lancemaster catalog list"}
 		}
 		return answer, nil
 	})

@@ -94,7 +94,7 @@ func (a *Admin) WatchJobs(ctx context.Context, req *admin.TWatchJobsRequest) (*a
 		w.after = newest
 		if req.AfterIndex != nil {
 			if *req.AfterIndex < 0 {
-				f.refuse("after_index", fmt.Sprintf("is %d; it must not be negative", *req.AfterIndex))
+				f.refuse("the index to watch from", fmt.Sprintf("is %d; it must not be negative", *req.AfterIndex))
 			}
 			w.after = uint64(*req.AfterIndex)
 		}
@@ -104,7 +104,7 @@ func (a *Admin) WatchJobs(ctx context.Context, req *admin.TWatchJobsRequest) (*a
 		if w.after > newest {
 			return nil, &job.Refusal{
 				Code:    job.CodeInvalid,
-				Message: fmt.Sprintf("after_index is %d, and the newest entry of this cluster's log is %d", w.after, newest),
+				Message: fmt.Sprintf("the index to watch from is %d, but the newest entry of this cluster's log is %d", w.after, newest),
 				Next:    "the cluster was restored, or is another one; watch again without an index, or from 0",
 			}
 		}

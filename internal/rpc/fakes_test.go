@@ -42,6 +42,7 @@ type master struct {
 	interfere func(job.Command)       // before the command, as another's would be
 	barrier   func(context.Context) error
 	leader    func(context.Context) (Leader, error)
+	listFails error
 	readFails error
 	submit    func(context.Context, job.Submission) (job.SubmissionOutcome, error)
 	inspect   func(context.Context, InspectRequest) (Inspection, error)
@@ -128,6 +129,9 @@ func (m *master) Job(id job.ID) (*job.Record, error) {
 func (m *master) List(q job.Query) (job.Page, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.listFails != nil {
+		return job.Page{}, m.listFails
+	}
 	all := m.state.All()
 	slices.Reverse(all)
 	page := job.Page{Jobs: all[:min(len(all), q.Limit)]}

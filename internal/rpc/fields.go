@@ -17,6 +17,12 @@ func invalid(field, why string) *job.Refusal {
 	return &job.Refusal{Code: job.CodeInvalid, Message: field + " " + why, Next: "correct the request and send it again"}
 }
 
+// maxShown bounds what a message repeats of a name that does not exist.
+const maxShown = 128
+
+// shown is a name of the caller's as a message may repeat it.
+func shown(name string) string { return cleanText(name, maxShown) }
+
 // fields reads a request's fields and keeps the first refusal.
 type fields struct{ refusal *job.Refusal }
 
@@ -34,7 +40,7 @@ func (f *fields) bounded(field string, v *string, most int) string {
 	case len(*v) > most:
 		f.refuse(field, fmt.Sprintf("is %d bytes long; at most %d are allowed", len(*v), most))
 	case !utf8.ValidString(*v):
-		f.refuse(field, "is not valid UTF-8")
+		f.refuse(field, "is not valid UTF-8 text")
 	}
 	return *v
 }
