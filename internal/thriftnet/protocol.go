@@ -38,7 +38,7 @@ func (p *input) ReadMessageEnd(ctx context.Context) error {
 
 // What a peer is told of a request that did not reach its handler.
 const (
-	textUnreadable    = "the request cannot be read: a required field is missing, or a value is malformed or too large"
+	textUnreadable    = "the request cannot be read: a required field is missing, a text is not valid UTF-8, or a value is malformed or too large; correct it and send it again"
 	textUnknownMethod = "this service has no such method"
 	textNoCall        = "the message is not a call"
 	textPanic         = "internal error; the server's log says more"
