@@ -7,8 +7,10 @@ import (
 	"log"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
 )
 
 // raftLogger lets Raft log through slog.
@@ -77,12 +79,21 @@ func (l *raftLogger) Log(of hclog.Level, msg string, args ...any) {
 func plain(args []any) []any {
 	out := slices.Clone(args)
 	for i, arg := range out {
-		format, ok := arg.(hclog.Format)
-		if !ok || len(format) == 0 {
-			continue
-		}
-		if text, ok := format[0].(string); ok {
-			out[i] = fmt.Sprintf(text, format[1:]...)
+		switch arg := arg.(type) {
+		case hclog.Format:
+			if len(arg) == 0 {
+				continue
+			}
+			if text, ok := arg[0].(string); ok {
+				out[i] = fmt.Sprintf(text, arg[1:]...)
+			}
+		case raft.Server:
+			out[i] = fmt.Sprintf("%s at %s", arg.ID, arg.Address)
+		case error, time.Time, time.Duration:
+			// slog has a form of its own for these.
+		case fmt.Stringer:
+			// Without exported fields, such as Raft itself, it would be {} in a JSON log.
+			out[i] = fmt.Sprint(arg) // not String(): fmt survives a nil pointer
 		}
 	}
 	return out

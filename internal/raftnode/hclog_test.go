@@ -2,11 +2,14 @@ package raftnode
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
 )
 
 func TestRaftLogger(t *testing.T) {
@@ -54,5 +57,28 @@ level=INFO msg=standard peer=m2
 		if l.GetLevel() != of || l.IsTrace() != l.IsDebug() || l.IsError() == false {
 			t.Errorf("%s becomes %s", level, l.GetLevel())
 		}
+	}
+}
+
+// opaque is like Raft itself: all that JSON could show of it is its text.
+type opaque struct{ at string }
+
+func (o *opaque) String() string { return "Node at " + o.at }
+
+func TestRaftLoggerShowsValuesAsText(t *testing.T) {
+	var out bytes.Buffer
+	l := newRaftLogger(slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
+			return slog.Attr{}
+		}
+		return a
+	}})))
+	l.Info("entering follower state", "follower", &opaque{"m1:1"}, "peer", raft.Server{ID: "m2", Address: "m2:1"})
+	l.With("leader", &opaque{"m3:1"}).Info("i", "state", raft.Leader, "none", (*opaque)(nil), "took", time.Second, "error", errors.New("x"))
+	want := `{"msg":"entering follower state","follower":"Node at m1:1","peer":"m2 at m2:1"}
+{"msg":"i","leader":"Node at m3:1","state":"Leader","none":"<nil>","took":1000000000,"error":"x"}
+`
+	if out.String() != want {
+		t.Errorf("logged\n%swant\n%s", out.String(), want)
 	}
 }

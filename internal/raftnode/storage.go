@@ -51,7 +51,11 @@ func openStorage(c Config, logger hclog.Logger) (*storage, error) {
 		return nil, fmt.Errorf("raft log %s is in use by another process; stop that one, or use another data directory", logPath)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open raft log %s: %w", logPath, err)
+		if errors.Is(err, os.ErrPermission) {
+			return nil, fmt.Errorf("open raft log %s: %w; give it to the user that runs this process", logPath, err)
+		}
+		return nil, fmt.Errorf("open raft log %s: %w; if the file is damaged, restore the data directory from a backup of this very node,"+
+			" or remove the node from the cluster and let it join with an empty data directory", logPath, err)
 	}
 	s := &storage{
 		logs: bolt, stable: bolt, logPath: logPath, close: bolt.Close,
