@@ -28,8 +28,8 @@ func (a *App) startTerm(ctx context.Context, term uint64) error {
 			return fmt.Errorf("cannot form the cluster: %w", err)
 		}
 		a.log.Info("cluster formed", "cluster_id", form.ClusterID)
-	} else if a.cfg.ClusterID != 0 && a.cfg.ClusterID != cluster.ClusterID {
-		return a.fail(fmt.Errorf("cluster.id is %d, but the data is of cluster %d: correct cluster.id or data_dir", a.cfg.ClusterID, cluster.ClusterID))
+	} else if err := a.checkClusterID(); err != nil {
+		return a.fail(err)
 	}
 	_, err := a.journal.Propose(ctx, job.TermStart{Header: header, Term: term})
 	if job.IsCode(err, job.CodeStaleTerm) {
@@ -45,6 +45,17 @@ func (a *App) startTerm(ctx context.Context, term uint64) error {
 		return fmt.Errorf("cannot start term %d: %w", term, err)
 	}
 	return nil
+}
+
+// checkClusterID refuses data of another cluster than the configured one. The
+// state tells it at the opening, unless this node has not learned of the formation yet.
+func (a *App) checkClusterID() error {
+	var formed int32
+	a.machine.Read(func(l *job.Live) { formed = l.Cluster().ClusterID })
+	if a.cfg.ClusterID == 0 || formed == 0 || formed == a.cfg.ClusterID {
+		return nil
+	}
+	return fmt.Errorf("cluster.id is %d, but the data in %s is of cluster %d: correct cluster.id or data_dir", a.cfg.ClusterID, a.cfg.DataDir, formed)
 }
 
 // randomClusterID chooses a positive 31-bit id. Backends keep the first id that
