@@ -40,10 +40,8 @@ func (a *cli) follow(ctx context.Context, c *client.Client, j *client.Job, g goa
 	last, err := c.FollowFrom(ctx, j, client.Follow{
 		Until: g.reached,
 		Seen:  func(j *client.Job) { fmt.Fprintf(a.Err, "job %d: %s\n", j.ID, clean(step(j))) },
-		Lost: func(err error) {
-			fmt.Fprintf(a.Err, "no master answers for now, still waiting (%s)\n", clean(err.Error()))
-		},
-		Found: func() { fmt.Fprintln(a.Err, "a master answers again") },
+		Lost:  func(err error) { a.lost("waiting", err) },
+		Found: a.found,
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
 		next := fmt.Sprintf("wait on with: lancemaster job wait %d", j.ID)
@@ -59,6 +57,19 @@ func (a *cli) follow(ctx context.Context, c *client.Client, j *client.Job, g goa
 	}
 	return last, err
 }
+
+// lost and found tell of an outage: a line when it begins and one when it is over. The
+// code says enough for a line that asks nothing of its reader.
+func (a *cli) lost(doing string, err error) {
+	code := ""
+	var e *client.Error
+	if errors.As(err, &e) {
+		code = fmt.Sprintf(" (%s)", clean(e.Code))
+	}
+	fmt.Fprintf(a.Err, "no master answers for now, still %s%s\n", doing, code)
+}
+
+func (a *cli) found() { fmt.Fprintln(a.Err, "a master answers again") }
 
 // step says in a few words where a job is.
 func step(j *client.Job) string {

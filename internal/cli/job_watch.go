@@ -101,10 +101,8 @@ func (w *watching) run(ctx context.Context, c *client.Client, after int64) error
 			failed = w.show(e)
 			return failed != nil || w.reached()
 		},
-		Lost: func(err error) {
-			fmt.Fprintf(w.a.Err, "no master answers for now, still watching (%s)\n", clean(err.Error()))
-		},
-		Found: func() { fmt.Fprintln(w.a.Err, "a master answers again") },
+		Lost:  func(err error) { w.a.lost("watching", err) },
+		Found: w.a.found,
 	})
 	close(stopped)
 	<-watcher

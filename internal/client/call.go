@@ -18,6 +18,10 @@ const (
 	// maxRedirects is how many times in one round a master's word about who leads
 	// is followed.
 	maxRedirects = 4
+	// maxHangups is how many rounds in a row every address may hang up or answer
+	// something strange. Once is a master that stops; again and again is a port of
+	// something else, which no election turns into an admin service.
+	maxHangups = 3
 
 	firstPause = 200 * time.Millisecond
 	maxPause   = 2 * time.Second
@@ -91,7 +95,7 @@ func (c *Client) do(ctx context.Context, op operation, f callFunc) error {
 			return r.mention(last)
 		}
 		c.setLeader("")
-		if !r.answered || n == maxRounds || c.pause(ctx, pause) != nil {
+		if !r.answered || r.hangups == maxHangups || n == maxRounds || c.pause(ctx, pause) != nil {
 			return r.mention(r.summary(last))
 		}
 		pause = min(2*pause, maxPause)
@@ -111,11 +115,13 @@ type round struct {
 	// Over all rounds:
 
 	answered bool   // a master was there, so that going round again makes sense
+	hangups  int    // the last rounds in which no address gave an answer of an admin service
 	lost     *Error // the first attempt that may have been served, where op changes something
 }
 
 // run returns the last failure, and whether it (or its absence) is final.
 func (r *round) run(ctx context.Context) (last *Error, done bool) {
+	onlyHangups := true
 	for len(r.queue) > 0 {
 		address := r.queue[0]
 		r.queue = r.queue[1:]
@@ -144,17 +150,28 @@ func (r *round) run(ctx context.Context) (last *Error, done bool) {
 			r.answered = true
 			r.follow(e.leader)
 		}
-		if e.Code == CodeUnavailable || e.Code == CodeOutcomeUnknown || e.Code == CodeConnectionLost {
-			r.answered = true
-		}
+		r.answered = r.answered || e.perhapsMaster()
+		onlyHangups = onlyHangups && e.strange()
 		last = worse(last, e)
 		r.faults = append(r.faults, e.Message)
 		if over(ctx) {
 			return r.ended(ctx, e), true
 		}
 	}
+	r.hangups++
+	if !onlyHangups || r.op.kind != reading {
+		r.hangups = 0 // to learn what became of a change is worth the longer wait
+	}
 	return last, false
 }
+
+// perhapsMaster reports whether a master may have been there that serves soon.
+func (e *Error) perhapsMaster() bool {
+	return e.Code == CodeUnavailable || e.Code == CodeOutcomeUnknown || e.Code == CodeConnectionLost
+}
+
+// strange reports whether nothing that an admin service says was heard.
+func (e *Error) strange() bool { return e.Code == CodeConnectionLost || e.Code == CodeBadReply }
 
 // follow puts the leader that a master named at the head of the queue. The name is
 // a peer's word: it is used only if it is an address, and only so many times.

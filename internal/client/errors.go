@@ -136,7 +136,7 @@ func judge(call, attempt context.Context, address string, err error) (*Error, ve
 		e.Next = "ask for less at a time"
 	case errors.As(err, &transport):
 		e.Code, e.Message = CodeConnectionLost, fmt.Sprintf("the connection to %s ended without a whole answer: %v", address, innermost(err))
-		e.Next = "look at the masters with: lancemaster health; check that the address is an admin service (default port 9021)"
+		e.Next = "look at the masters with: lancemaster health; check that the address is a master's admin service (default port 9021), not its report, HTTP or Raft port"
 	case errors.As(err, &application):
 		return applicationError(address, application)
 	default:

@@ -14,4 +14,5 @@ const (
 	MaxContainer = maxContainer
 	MaxRounds    = maxRounds
 	MaxRedirects = maxRedirects
+	MaxHangups   = maxHangups
 )

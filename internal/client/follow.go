@@ -44,24 +44,23 @@ func (c *Client) FollowFrom(ctx context.Context, j *Job, f Follow) (*Job, error)
 			return j, endOf(ctx)
 		}
 		begun := time.Now()
-		next, err := c.WaitJob(ctx, j.ID, j.Revision, followWait)
+		next, err := c.WaitJob(ctx, j.ID, j.Revision, pollFor(lost))
+		found := lost && err == nil
+		if found {
+			lost, pause = false, followPause
+			if f.Found != nil {
+				f.Found()
+			}
+		}
 		switch {
 		case err == nil && next.Revision > j.Revision:
 			j, pause = next, followPause
-			if lost && f.Found != nil {
-				f.Found()
-			}
-			lost = false
 			if f.Seen != nil {
 				f.Seen(j)
 			}
 			continue
 		case err == nil:
-			if lost && f.Found != nil {
-				f.Found()
-			}
-			lost = false
-			if time.Since(begun) >= followPause {
+			if found || time.Since(begun) >= followPause {
 				continue // the wait was over
 			}
 			// A master that does not hold the call back must not be asked in a loop.
@@ -81,6 +80,15 @@ func (c *Client) FollowFrom(ctx context.Context, j *Job, f Follow) (*Job, error)
 		pause = min(2*pause, maxPause)
 	}
 	return j, nil
+}
+
+// pollFor is how long a master may hold its answer back. Where none answered before, it
+// is to say at once that it is there.
+func pollFor(short bool) time.Duration {
+	if short {
+		return time.Millisecond
+	}
+	return followWait
 }
 
 // endOf is why a context is over.

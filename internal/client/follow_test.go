@@ -113,3 +113,31 @@ func TestFollowDoesNotSpin(t *testing.T) {
 		t.Errorf("the pauses were %v", p.list)
 	}
 }
+
+// TestFoundIsToldAtOnce: a master that answers again is told of although the job does
+// not move, before the next long poll is over.
+func TestFoundIsToldAtOnce(t *testing.T) {
+	for _, what := range []string{"waitJob", "watchJobs"} {
+		t.Run(what, func(t *testing.T) {
+			s := clienttest.New(t)
+			c, _ := newClient(t, s.Addr())
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			var said []string
+			lost := func(error) { said = append(said, "lost") }
+			found := func() { said = append(said, "found"); cancel() }
+			gone := slices.Repeat([]clienttest.Behavior{unavailable()}, client.MaxRounds)
+			var err error
+			if what == "waitJob" {
+				s.Script(what, gone...)
+				_, err = c.Follow(ctx, 4, client.Follow{Until: (*client.Job).Terminal, Lost: lost, Found: found})
+			} else {
+				s.Script(what, append([]clienttest.Behavior{{NoHold: true}}, gone...)...)
+				_, err = c.Watch(ctx, client.Watch{JobID: 4, Seen: func(*client.Events) bool { return false }, Lost: lost, Found: found})
+			}
+			if got := strings.Join(said, " "); got != "lost found" || !errors.Is(err, context.Canceled) && !client.IsCode(err, client.CodeCanceled) {
+				t.Errorf("it told %q and ended with %v", got, err)
+			}
+		})
+	}
+}

@@ -3,6 +3,7 @@ package client_test
 import (
 	"encoding/binary"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -73,5 +74,31 @@ func TestHostileReplies(t *testing.T) {
 				t.Errorf("an answer that is too large gives %v", err)
 			}
 		})
+	}
+}
+
+// TestAnotherPortIsNotWaitedFor: what only hangs up is asked a few times, since a
+// master that stops does so too, but not as long as an election is waited for.
+func TestAnotherPortIsNotWaitedFor(t *testing.T) {
+	raft, http := clienttest.New(t), clienttest.New(t)
+	raft.Always("*", clienttest.Behavior{Drop: true})
+	http.Always("*", clienttest.Behavior{Raw: []byte("HTTP/1.1 400 Bad Request\r\n\r\n"), Drop: true})
+	for _, tt := range []struct {
+		addresses []string
+		pauses    int
+		code      string
+	}{
+		{[]string{http.Addr()}, 0, client.CodeBadReply},
+		{[]string{raft.Addr()}, client.MaxHangups - 1, client.CodeConnectionLost},
+		{[]string{raft.Addr(), http.Addr()}, client.MaxHangups - 1, client.CodeBadReply},
+	} {
+		c, p := newClient(t, tt.addresses...)
+		_, err := c.Job(t.Context(), 1)
+		if e := theError(t, err, tt.code); !strings.Contains(e.Next, "HTTP or Raft port") {
+			t.Errorf("the next step is %q", e.Next)
+		}
+		if p.count() != tt.pauses {
+			t.Errorf("%v: %d pauses, want %d", tt.addresses, p.count(), tt.pauses)
+		}
 	}
 }

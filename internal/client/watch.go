@@ -70,13 +70,13 @@ func (c *Client) Watch(ctx context.Context, w Watch) (next int64, err error) {
 	next, first, lost, pause := w.After, true, false, followPause
 	for {
 		begun := time.Now()
-		got, err := c.WatchJobs(ctx, next, w.JobID, watchWait(first))
+		got, err := c.WatchJobs(ctx, next, w.JobID, pollFor(first || lost))
 		switch {
 		case err == nil:
 			if lost && w.Found != nil {
 				w.Found()
 			}
-			moved := first || got.Next > next
+			moved := first || lost || got.Next > next
 			next, first, lost = got.Next, false, false
 			if w.Seen(got) {
 				return next, nil
@@ -101,13 +101,4 @@ func (c *Client) Watch(ctx context.Context, w Watch) (next int64, err error) {
 		}
 		pause = min(2*pause, maxPause)
 	}
-}
-
-// watchWait has the first answer come at once: it says that there is a master, and
-// how a job stands.
-func watchWait(first bool) time.Duration {
-	if first {
-		return time.Millisecond
-	}
-	return followWait
 }

@@ -2,6 +2,7 @@ package clienttest
 
 import (
 	"context"
+	"time"
 
 	"github.com/lancemaster/lancemaster/gen-go/admin"
 )
@@ -117,8 +118,19 @@ func (h *handler) WaitJob(ctx context.Context, r *admin.TWaitJobRequest) (*admin
 	if err != nil || moved || h.noHold {
 		return j, err
 	}
-	<-h.s.ctx.Done() // nothing more will happen to the job: hold the call
-	return nil, refuse(admin.TAdminErrorCode_UNAVAILABLE, "this master is stopping", "try another one")
+	return j, h.hold(r.GetWaitMs()) // nothing more will happen to the job
+}
+
+// hold holds a call back for as long as its caller allows.
+func (h *handler) hold(ms int64) error {
+	t := time.NewTimer(time.Duration(ms) * time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-h.s.ctx.Done():
+		return refuse(admin.TAdminErrorCode_UNAVAILABLE, "this master is stopping", "try another one")
+	}
 }
 
 func (h *handler) CancelJob(_ context.Context, r *admin.TJobVerbRequest) (*admin.TJob, error) {
@@ -167,8 +179,7 @@ func (h *handler) WatchJobs(_ context.Context, r *admin.TWatchJobsRequest) (*adm
 	if err != nil || len(out.Events) > 0 || r.AfterIndex == nil || h.noHold {
 		return out, err
 	}
-	<-h.s.ctx.Done() // nothing more will happen: hold the call
-	return nil, refuse(admin.TAdminErrorCode_UNAVAILABLE, "this master is stopping", "try another one")
+	return out, h.hold(r.GetWaitMs()) // nothing more will happen
 }
 
 func (h *handler) InspectDataset(_ context.Context, r *admin.TInspectDatasetRequest) (*admin.TInspectDatasetResponse, error) {
