@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/lancemaster/lancemaster/internal/admission"
 	"github.com/lancemaster/lancemaster/internal/job"
@@ -27,7 +28,10 @@ func (i inspector) Inspect(ctx context.Context, req rpc.InspectRequest) (rpc.Ins
 		var c *job.Catalog
 		i.state.Read(func(l *job.Live) { c = l.Catalog(req.Catalog) })
 		if c == nil {
-			return rpc.Inspection{}, &job.Refusal{Code: job.CodeNotFound, Message: "there is no such catalog", Next: "see: lancemaster catalog list"}
+			return rpc.Inspection{}, &job.Refusal{
+				Code: job.CodeNotFound, Message: fmt.Sprintf("there is no catalog %.128q", req.Catalog),
+				Next: "list them with: lancemaster catalog list",
+			}
 		}
 		store = job.StoreFor(c, locator)
 	}
