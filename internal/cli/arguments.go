@@ -1,12 +1,14 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/lancemaster/lancemaster/internal/client"
 )
@@ -17,6 +19,22 @@ func parseID(what, s string) (int64, error) {
 		return 0, usagef("%q is not the id of a %s: a whole number from 1", s, what)
 	}
 	return id, nil
+}
+
+// filled refuses flags that were given empty, as by a script's variable that is not set:
+// left out they mean "any", which is hardly what was meant.
+func filled(cmd *cobra.Command, flags ...string) error {
+	for _, name := range flags {
+		f := cmd.Flags().Lookup(name)
+		if f == nil || !f.Changed {
+			continue
+		}
+		list, isList := f.Value.(pflag.SliceValue)
+		if isList && len(list.GetSlice()) == 0 || !isList && f.Value.String() == "" {
+			return usagef("--%s is empty; give it a value or leave it out", name)
+		}
+	}
+	return nil
 }
 
 // parseTable splits DB.T at the first dot.
@@ -47,6 +65,9 @@ func parseInstant(flag, s string, now time.Time) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	if d, err := time.ParseDuration(s); err == nil {
+		if d < 0 {
+			return time.Time{}, usagef("%s %s is negative: it would be a time to come; a duration counts back from now", flag, s)
+		}
 		return now.Add(-d), nil
 	}
 	t, err := time.Parse(time.RFC3339, s)
@@ -66,15 +87,19 @@ func textOrFile(flag, s string) (string, error) {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", flag, err)
+		return "", unreadable(flag, err)
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxArgumentFile+1))
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", flag, err)
+		return "", unreadable(flag, err)
 	}
 	if len(b) > maxArgumentFile {
-		return "", fmt.Errorf("%s: %s is larger than %d bytes", flag, path, maxArgumentFile)
+		return "", usagef("%s: %s is larger than %d bytes", flag, path, maxArgumentFile)
 	}
 	return strings.TrimSpace(string(b)), nil
+}
+
+func unreadable(flag string, err error) error {
+	return usagef("%s: %v; give @ and the path of a file that can be read, or the text itself", flag, err)
 }

@@ -30,7 +30,7 @@ func (a *cli) catalogCreateCmd() *cobra.Command {
 		return a.withClient(func(c *client.Client) error {
 			stored, err := c.PutCatalog(ctx, k)
 			if err != nil {
-				return err
+				return v.advise(err)
 			}
 			return a.printCatalog(stored)
 		})

@@ -24,6 +24,9 @@ same moment, one of the two is refused. The store of a catalog with open jobs ca
 		Example: `  lancemaster catalog update lake --option region=us --unset-option endpoint
   lancemaster catalog update lake --refresher none`,
 	}, func(ctx context.Context, cmd *cobra.Command, args []string) error {
+		if err := v.checkUpdate(cmd, unset); err != nil {
+			return err
+		}
 		return a.withClient(func(c *client.Client) error {
 			k, err := c.Catalog(ctx, args[0])
 			if err != nil {
@@ -40,7 +43,7 @@ same moment, one of the two is refused. The store of a catalog with open jobs ca
 			}
 			stored, err := c.PutCatalog(ctx, *k)
 			if err != nil {
-				return err
+				return v.advise(err)
 			}
 			return a.printCatalog(stored)
 		})

@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"sort"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/lancemaster/lancemaster/internal/client"
 )
@@ -43,6 +46,39 @@ func (a *cli) addCatalogFlags(cmd *cobra.Command, v *catalogFlags) {
 	f.BoolVar(&v.refresher.TLS, "refresh-tls", false, "use TLS towards the frontends")
 	f.DurationVar(&v.timeout, "refresh-timeout", 0, "bound of one refresh, 100ms to 10m; default: 30s")
 	a.complete(cmd, "refresher", refreshers...)
+}
+
+// checkUpdate refuses what an update cannot mean, before anybody is asked.
+func (v *catalogFlags) checkUpdate(cmd *cobra.Command, unset []string) error {
+	given := false
+	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) { given = given || f.Changed })
+	if !given {
+		return usagef("nothing is to be changed: give at least one flag that says what")
+	}
+	for _, pair := range slices.Concat(v.options, v.secrets) {
+		if key, _, _ := strings.Cut(pair, "="); slices.Contains(unset, key) {
+			return usagef("the option %q is both set and unset", key)
+		}
+	}
+	return nil
+}
+
+// advise names the flag that takes a reference, where a literal option was refused for
+// being a secret.
+func (v *catalogFlags) advise(err error) error {
+	var e *client.Error
+	if !errors.As(err, &e) || e.Code != client.CodeInvalid || !strings.Contains(e.Message, "looks like a secret") {
+		return err
+	}
+	for _, pair := range v.options {
+		key, _, _ := strings.Cut(pair, "=")
+		if strings.HasPrefix(e.Message, fmt.Sprintf("storage option %q", key)) {
+			told := *e
+			told.Next = fmt.Sprintf("put the secret into a file on each master, and give it by reference: --secret-option %s=file:/absolute/path (or env:NAME)", shellQuoted(key))
+			return &told
+		}
+	}
+	return err
 }
 
 // apply changes a catalog as the flags given say, and leaves the rest.

@@ -108,6 +108,11 @@ func TestHelp(t *testing.T) {
 		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") || len(cmd.Short) > 90 {
 			t.Errorf("the short help of %q is %q", name, cmd.Short)
 		}
+		for line := range strings.SplitSeq(out, "\n") {
+			if strings.TrimRight(line, " \t") != line {
+				t.Errorf("the help of %q has a line with blanks at its end: %q", name, line)
+			}
+		}
 		for line := range strings.SplitSeq(cmd.Long+"\n"+cmd.Example, "\n") {
 			if len(line) > 120 {
 				t.Errorf("the help of %q has a line of %d characters: %s", name, len(line), line)

@@ -22,7 +22,10 @@ an index job would carry it. Times are UTC.
 ` + exitPlain,
 		Example: `  lancemaster dataset inspect file:///data/items.lance
   lancemaster dataset inspect file:///data/items.lance --column vec -o json`,
-	}, func(ctx context.Context, _ *cobra.Command, args []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, args []string) error {
+		if err := filled(cmd, "column", "catalog"); err != nil {
+			return err
+		}
 		return a.withClient(func(c *client.Client) error {
 			d, err := c.InspectDataset(ctx, args[0], column, catalog)
 			if err != nil {

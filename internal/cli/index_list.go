@@ -22,7 +22,10 @@ that is held but not in the dataset is listed without a type. Times are UTC.
 ` + exitPlain,
 		Example: `  lancemaster index list --dataset file:///data/items.lance
   lancemaster index list --dataset file:///data/items.lance --catalog local -o json`,
-	}, func(ctx context.Context, _ *cobra.Command, _ []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
+		if err := filled(cmd, "catalog"); err != nil {
+			return err
+		}
 		return a.withClient(func(c *client.Client) error {
 			d, err := c.InspectDataset(ctx, dataset, "", catalog)
 			if err != nil {

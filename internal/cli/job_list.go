@@ -36,29 +36,17 @@ stderr, and in json and yaml is the field next_page_token.
 		Example: `  lancemaster job list
   lancemaster job list --state PENDING,RUNNING --since 24h
   lancemaster job list --catalog local --table demo.items -o json`,
-	}, func(ctx context.Context, cmd *cobra.Command, _ []string) (err error) {
+	}, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
 		if cmd.Flags().Changed("open") {
 			q.Open = &open
 		}
 		if cmd.Flags().Changed("unresolved") {
 			q.Unresolved = &unresolved
 		}
-		if q.Table != "" && q.Catalog == "" {
-			return usagef("--table needs --catalog: the same table name may be in several")
-		}
-		if q.Since, err = parseInstant("--since", since, time.Now()); err != nil {
+		if err := between(&q, since, until, time.Now()); err != nil {
 			return err
 		}
-		if q.Until, err = parseInstant("--until", until, time.Now()); err != nil {
-			return err
-		}
-		if q.Limit < 1 || q.Limit > 1000 {
-			return usagef("--limit %d is not from 1 to 1000", q.Limit)
-		}
-		if err := checkWords("--state", q.States, states); err != nil {
-			return err
-		}
-		if err := checkWords("--refresh", q.RefreshStates, refreshStates); err != nil {
+		if err := checkJobQuery(cmd, &q); err != nil {
 			return err
 		}
 		return a.withClient(func(c *client.Client) error { return a.jobList(ctx, c, q) })
@@ -69,7 +57,7 @@ stderr, and in json and yaml is the field next_page_token.
 	f.BoolVar(&open, "open", false, "only jobs that hold a name or a slot; =false: only those that hold nothing")
 	f.BoolVar(&unresolved, "unresolved", false, "only jobs that hold their index name; =false: only those that do not")
 	f.StringVar(&q.Catalog, "catalog", "", "only this catalog's")
-	f.StringVar(&q.Table, "table", "", "only this table's, DATABASE.TABLE; needs --catalog")
+	f.StringVar(&q.Table, "table", "", "only this table's, DATABASE.TABLE, split at the first dot; needs --catalog")
 	f.StringVar(&q.Dataset, "dataset", "", "only this dataset's, a URI")
 	f.StringVar(&q.IndexName, "index", "", "only this index name's, in any spelling")
 	f.Int64Var(&q.BackendID, "backend", 0, "only those sent to this backend")
@@ -80,6 +68,45 @@ stderr, and in json and yaml is the field next_page_token.
 	a.complete(cmd, "state", states...)
 	a.complete(cmd, "refresh", refreshStates...)
 	return cmd
+}
+
+// checkJobQuery refuses conditions that cannot be meant.
+func checkJobQuery(cmd *cobra.Command, q *client.JobQuery) error {
+	if err := filled(cmd, "state", "refresh", "catalog", "table", "dataset", "index", "since", "until"); err != nil {
+		return err
+	}
+	if cmd.Flags().Changed("backend") && q.BackendID < 1 {
+		return usagef("--backend %d is not the id of a backend: a whole number from 1", q.BackendID)
+	}
+	if q.Table != "" {
+		if q.Catalog == "" {
+			return usagef("--table needs --catalog: the same table name may be in several")
+		}
+		if _, _, err := parseTable(q.Table); err != nil {
+			return err
+		}
+	}
+	if q.Limit < 1 || q.Limit > 1000 {
+		return usagef("--limit %d is not from 1 to 1000", q.Limit)
+	}
+	if err := checkWords("--state", q.States, states); err != nil {
+		return err
+	}
+	return checkWords("--refresh", q.RefreshStates, refreshStates)
+}
+
+// between reads the times that the jobs were admitted between.
+func between(q *client.JobQuery, since, until string, now time.Time) (err error) {
+	if q.Since, err = parseInstant("--since", since, now); err != nil {
+		return err
+	}
+	if q.Until, err = parseInstant("--until", until, now); err != nil {
+		return err
+	}
+	if since != "" && until != "" && !q.Since.Before(q.Until) {
+		return usagef("--until %s is not after --since %s: no job can be between", until, since)
+	}
+	return nil
 }
 
 var (

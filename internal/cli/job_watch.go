@@ -64,6 +64,8 @@ func (a *cli) jobWatchCmd() *cobra.Command {
 			}
 		}
 		switch {
+		case until == "" && cmd.Flags().Changed("until"):
+			return usagef("--until is empty; leave it out to watch without end")
 		case until == "":
 		case w.id == 0:
 			return usagef("--until needs a JOB")

@@ -24,7 +24,9 @@ func (a *cli) settingsHistoryCmd() *cobra.Command {
 		}
 		name := ""
 		if len(args) > 0 {
-			name = args[0]
+			if name = args[0]; name == "" {
+				return usagef("NAME is empty; leave it out if you mean all settings")
+			}
 		}
 		return a.withClient(func(c *client.Client) error {
 			list, err := c.SettingsHistory(ctx, name, limit)

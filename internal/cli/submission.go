@@ -38,7 +38,7 @@ Where the master cannot read the dataset, say what is there with --dataset-versi
 func (a *cli) addSubmissionFlags(cmd *cobra.Command, v *submissionFlags) {
 	f := cmd.Flags()
 	f.StringVar(&v.s.Catalog, "catalog", "", "the dataset's catalog (required)")
-	f.StringVar(&v.table, "table", "", "the dataset's table, DATABASE.TABLE (required)")
+	f.StringVar(&v.table, "table", "", "the dataset's table, DATABASE.TABLE, split at the first dot: a.b.c is table b.c of database a (required)")
 	f.StringVar(&v.s.Dataset, "dataset", "", "the dataset's URI, such as file:///data/items.lance (required)")
 	f.StringVar(&v.s.RequestID, "request-id", "", "makes the submission safe to repeat, 1 to 1024 bytes; default: random")
 	f.DurationVar(&v.deadline, "execute-deadline", 0, "how long the backend may take, such as 6h; default: the setting dispatch.execute_deadline")
@@ -157,7 +157,7 @@ func submissionText(out *bytes.Buffer, s *client.Submitted) {
 			return
 		}
 		text := admitted(s)
-		fmt.Fprintf(out, "J%s: %s of %s, %s\n", text[1:], s.Job.Intent.Mutation, clean(s.Job.Target.IndexName), clean(s.Job.State))
+		fmt.Fprintf(out, "J%s: %s of %q, %s\n", text[1:], clean(s.Job.Intent.Mutation), s.Job.Target.IndexName, clean(s.Job.State))
 		c := newCard(out)
 		c.add("request id", s.RequestID)
 		c.addf("wait for it", "lancemaster job wait %d", s.Job.ID)
