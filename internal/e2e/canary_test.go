@@ -8,9 +8,12 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/lancemaster/lancemaster/gen-go/admin"
 	"github.com/lancemaster/lancemaster/gen-go/shared"
@@ -18,9 +21,10 @@ import (
 
 // The secrets that a node is given to use. None may be seen outside of what goes to the backend.
 const (
-	tokenSecret  = "canary-token-5d1b7c20"
-	optionSecret = "canary-option-93ae61f4"
-	envSecret    = "canary-environment-2c88d0"
+	tokenSecret   = "canary-token-5d1b7c20"
+	optionSecret  = "canary-option-93ae61f4"
+	envSecret     = "canary-environment-2c88d0"
+	refreshSecret = "canary-refresher-0f6a41be"
 )
 
 // No secret is stored, logged, exported as a metric or shown.
@@ -28,7 +32,8 @@ func TestCanary(t *testing.T) {
 	t.Parallel()
 	secrets := t.TempDir()
 	tokenFile, optionFile := filepath.Join(secrets, "token"), filepath.Join(secrets, "option")
-	for path, secret := range map[string]string{tokenFile: tokenSecret, optionFile: optionSecret} {
+	refreshFile := filepath.Join(secrets, "refresh")
+	for path, secret := range map[string]string{tokenFile: tokenSecret, optionFile: optionSecret, refreshFile: refreshSecret} {
 		if err := os.WriteFile(path, []byte(secret+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +43,13 @@ func TestCanary(t *testing.T) {
 	m.env = []string{"CANARY=" + envSecret}
 	m.start()
 	m.set("admission.enabled", "true", "backend.heartbeat_interval", "200ms")
-	m.putCatalog("remote", "store", none(),
+	refreshed := make(chan string, 100)
+	refresher := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		refreshed <- r.Header.Get("Authorization")
+		http.Error(w, "refused: "+r.Header.Get("Authorization"), http.StatusForbidden) // as a careless service does
+	}))
+	t.Cleanup(refresher.Close)
+	m.putCatalog("remote", "store", &admin.TRefresher{Kind: "http", URL: &refresher.URL, PasswordRef: ptr("file:" + refreshFile)},
 		&admin.TStorageOption{Key: "aws_secret_access_key", Ref: ptr("file:" + optionFile)},
 		&admin.TStorageOption{Key: "aws_session_token", Ref: ptr("env:CANARY")},
 		&admin.TStorageOption{Key: "region", Value: ptr("visible-region")})
@@ -47,7 +58,7 @@ func TestCanary(t *testing.T) {
 		t.Fatalf("the heartbeat's token is %q, want the configured one", got)
 	}
 
-	known := []string{tokenSecret, optionSecret, envSecret}
+	known := []string{tokenSecret, optionSecret, envSecret, refreshSecret}
 	for i, a := range []answer{{}, {cut: true}, {status: shared.TStatusCode_CANCELLED, text: "no"}} {
 		b.always(a)
 		id := m.admit(createRemote("remote", "s3://bucket/t", fmt.Sprintf("i%d", i)))
@@ -69,6 +80,21 @@ func TestCanary(t *testing.T) {
 			return ""
 		})
 	}
+
+	select {
+	case got := <-refreshed:
+		if got != "Bearer "+refreshSecret {
+			t.Fatalf("the refresher was authorized by %q", got)
+		}
+	case <-time.After(patience):
+		t.Fatal("the refresher was never called")
+	}
+	m.until(1, func(j *admin.TJob) string {
+		if j.Refresh.State != admin.TRefreshState_FAILED {
+			return "the failed refresh is not on record"
+		}
+		return ""
+	})
 
 	look := func(where string, content []byte) {
 		for _, secret := range known {
