@@ -296,7 +296,7 @@ func splitAddress(address string) (host string, port int32, err error) {
 
 func (a *App) startLeading(context.Context) error {
 	manager, err := leader.New(leader.Config{
-		Node: a.node, Services: []leader.Service{a.monitor, a.dispatcher, a.retention}, OnTermStart: a.startTerm,
+		Node: a.node, Services: []leader.Service{a.monitor, a.dispatcher, a.retention}, OnTermStart: a.startTerm, StepDown: a.node.TransferLeadership,
 		Logger: a.log.With("part", "leader"), Fatal: func(err error) { _ = a.fail(err) },
 	})
 	if err != nil {

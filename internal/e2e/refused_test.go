@@ -118,7 +118,7 @@ func refusedCases(t *testing.T) []refusedCase {
 		{"quota of zero", []string{"settings", "set", "admission.max_unresolved_per_table=0"}, "INVALID", []string{"admission.max_unresolved_per_table", "at least 1"}},
 		{"setting that is none", []string{"settings", "set", "admission.colour=red"}, "INVALID", []string{"admission.colour"}},
 		{"one good setting and one bad", []string{"settings", "set", "dispatch.paused=true", "dispatch.max_per_round=0"}, "INVALID", []string{"dispatch.max_per_round"}},
-		{"secret as an option's value", []string{"catalog", "create", "c", "--option", "aws_secret_access_key=hunter2"}, "INVALID", []string{"file:PATH"}},
+		{"secret as an option's value", []string{"catalog", "create", "c", "--option", "aws_secret_access_key=hunter2"}, "INVALID", []string{"--secret-option"}},
 		{"deadline over the limit", create("i", "--execute-deadline", "25h"), "INVALID", []string{"dispatch.max_execute_deadline"}},
 	}
 }
