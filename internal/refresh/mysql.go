@@ -20,6 +20,7 @@ const maxConversation = 1 << 20
 var (
 	errBrokeDriver = errors.New("it sent a malformed packet that broke the driver")
 	errTooMuch     = &localError{fmt.Sprintf("it sent more than %d bytes", maxConversation)}
+	errNotOK       = &localError{"it answered with rows and not with OK"}
 	errWantsClear  = &localError{"its login wants the password itself, which is sent over TLS only; set tls for this refresher"}
 )
 
@@ -104,12 +105,23 @@ func (s *mysqlSession) Exec(ctx context.Context, statement string) (err error) {
 			err = errBrokeDriver
 		}
 	}()
-	execer, ok := s.conn.(driver.ExecerContext)
+	// As a query: to an exec the driver passes over rows as if they were an OK.
+	queryer, ok := s.conn.(driver.QueryerContext)
 	if !ok {
 		return errors.New("the driver cannot send a statement")
 	}
-	_, err = execer.ExecContext(ctx, statement, nil)
-	return s.causes.explain(ctx, err)
+	rows, err := queryer.QueryContext(ctx, statement, nil)
+	if err != nil {
+		return s.causes.explain(ctx, err)
+	}
+	columns := len(rows.Columns())
+	if err := rows.Close(); err != nil {
+		return s.causes.explain(ctx, err)
+	}
+	if columns > 0 {
+		return errNotOK
+	}
+	return nil
 }
 
 // Close says goodbye and closes the connection.

@@ -25,6 +25,10 @@ func greeting(plugin string) string {
 
 const okPacket = "\x00\x00\x00\x02\x00\x00\x00"
 
+// rows are the answer to a statement as a SELECT has it: one column, one row.
+var rows = packet(1, "\x01") + packet(2, "\x03def\x00\x00\x00\x01a\x00\x0c\x21\x00\x01\x00\x00\x00\xfd\x00\x00\x00\x00\x00") +
+	packet(3, "\xfe\x00\x00\x02\x00") + packet(4, "\x011") + packet(5, "\xfe\x00\x00\x02\x00")
+
 // converse answers each thing the client sends with the next packet, and then
 // reads until the client closes.
 func converse(t *testing.T, first string, answers ...string) (address string) {
@@ -62,6 +66,7 @@ func TestMySQLConversation(t *testing.T) {
 		"too many":           {packet(0, "\xff\x10\x04Too many connections"), nil, "error 1040 Too many connections"},
 		"refused login":      {native, []string{packet(2, "\xff\x15\x04#28000no "+passwordCanary)}, "error 1045 no ***"},
 		"refused statement":  {native, []string{packet(2, okPacket), packet(1, "\xff\x51\x04#HY000not master")}, "error 1105 not master"},
+		"rows":               {native, []string{packet(2, okPacket), rows}, "rows and not with OK"},
 		"a file is asked of": {native, []string{packet(2, okPacket), packet(1, "\xfb/etc/hostname"), packet(3, okPacket)}, "local file"},
 		"clear password":     {native, []string{packet(2, "\xfemysql_clear_password\x00")}, "the password itself"},
 		"unknown plugin":     {native, []string{packet(2, "\xfedialog\x00")}, "plugin is not supported"},

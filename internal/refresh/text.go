@@ -1,6 +1,7 @@
 package refresh
 
 import (
+	"cmp"
 	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
@@ -36,16 +37,37 @@ func newScrubber(secret string) scrubber {
 	if len(secret) < minMaskable {
 		return s
 	}
-	quoted, err := json.Marshal(secret)
-	if err == nil {
-		s.forms = append(s.forms, strings.Trim(string(quoted), `"`))
-	}
+	s.forms = append(jsonForms(secret), htmlForms(secret)...)
 	s.forms = append(s.forms, secret, url.QueryEscape(secret), url.PathEscape(secret),
 		strings.ReplaceAll(secret, "'", "''"), strings.ReplaceAll(secret, "'", `\'`),
 		base64.RawStdEncoding.EncodeToString([]byte(secret)), base64.RawURLEncoding.EncodeToString([]byte(secret)))
-	slices.SortFunc(s.forms, func(a, b string) int { return len(b) - len(a) })
+	slices.SortFunc(s.forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	s.forms = slices.Compact(s.forms)
 	return s
+}
+
+// jsonForms are how a secret stands in JSON. All escape quotes and backslashes; some
+// also slashes, and some what means something in HTML.
+func jsonForms(secret string) []string {
+	escaped := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(secret)
+	forms := []string{escaped, strings.ReplaceAll(escaped, "/", `\/`)}
+	if quoted, err := json.Marshal(secret); err == nil {
+		forms = append(forms, string(quoted[1:len(quoted)-1]))
+	}
+	return forms
+}
+
+// htmlForms are how a secret stands in a page, which may spell a quote in several ways
+// or leave it as it is.
+func htmlForms(secret string) []string {
+	escaped := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(secret)
+	var forms []string
+	for _, double := range []string{`"`, "&quot;", "&#34;"} {
+		for _, single := range []string{"'", "&#39;", "&#039;", "&#x27;", "&apos;"} {
+			forms = append(forms, strings.NewReplacer(`"`, double, "'", single).Replace(escaped))
+		}
+	}
+	return forms
 }
 
 // longest returns the length of the longest form of the secret.

@@ -26,6 +26,26 @@ func (s secrets) Resolve(_ context.Context, reference string) (string, error) {
 	return value, nil
 }
 
+// Programs differ in what they escape in JSON and in HTML.
+func TestScrubberDialects(t *testing.T) {
+	const secret = `canary&7f3a"b/c'<d`
+	scrub := newScrubber(secret)
+	for name, text := range map[string]string{
+		"JSON of Go":     `canary\u00267f3a\"b/c'\u003cd`,
+		"JSON of Python": `canary&7f3a\"b/c'<d`,
+		"JSON of PHP":    `canary&7f3a\"b\/c'<d`,
+		"HTML of Go":     `canary&amp;7f3a&#34;b/c&#39;&lt;d`,
+		"HTML of Python": `canary&amp;7f3a&quot;b/c&#x27;&lt;d`,
+		"HTML of PHP":    `canary&amp;7f3a&quot;b/c&#039;&lt;d`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := scrub.theirs("no "+text+" please", 200); got != "no "+mask+" please" {
+				t.Errorf("%q became %q", text, got)
+			}
+		})
+	}
+}
+
 func TestScrubber(t *testing.T) {
 	scrub := newScrubber(canary)
 	for name, text := range map[string]string{
