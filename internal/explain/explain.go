@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/lancemaster/lancemaster/internal/backend"
 	"github.com/lancemaster/lancemaster/internal/dispatch"
@@ -126,6 +128,17 @@ func span(d time.Duration) string {
 		return job.FormatDuration(d.Round(time.Second))
 	}
 	return job.FormatDuration(d.Round(time.Millisecond))
+}
+
+// shellQuoted writes a caller's text so that a shell reads it as one word: what is to
+// be done next is copied from here.
+func shellQuoted(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool {
+		return !strings.ContainsRune("/:._-", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}) {
+		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	}
+	return text
 }
 
 func address(b *job.Backend) string {

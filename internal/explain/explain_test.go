@@ -338,3 +338,18 @@ func TestSettingsUnread(t *testing.T) {
 		t.Errorf("said %s", said)
 	}
 }
+
+// A locator may hold what a shell acts on, and the next step is there to be copied.
+func TestLocatorQuoted(t *testing.T) {
+	for locator, want := range map[string]string{
+		"file:///data/t.lance":        "inspect file:///data/t.lance\n",
+		"file:///my data/t;$(reboot)": "inspect 'file:///my data/t;$(reboot)'\n",
+		"file:///it's":                `inspect 'file:///it'\''s'` + "\n",
+	} {
+		w := newWorld(t)
+		r := w.end(w.run(w.admit("idx", locator)), job.CodeNativeIO, job.ProofNone)
+		if said := w.explain(r.ID); !strings.Contains(said, want) {
+			t.Errorf("%s: want %q in\n%s", locator, want, said)
+		}
+	}
+}

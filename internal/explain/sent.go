@@ -77,7 +77,7 @@ func (x *explanation) unknown() {
 		}
 		look := "look at the dataset with a Lance client"
 		if job.LocatorScheme(rec.Target.Locator) == "file" {
-			look = "look at the dataset: lancemaster dataset inspect " + rec.Target.Locator
+			look = "look at the dataset: lancemaster dataset inspect " + shellQuoted(rec.Target.Locator)
 		}
 		x.say(OutcomeUnknown, look, "%s", text)
 	}
