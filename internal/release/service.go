@@ -189,18 +189,22 @@ func (s *Service) verify(ctx context.Context, rec *job.Record) error {
 			return err
 		}
 	}
+	began := s.cfg.Now()
 	err := s.cfg.Refresh(ctx, catalog, rec)
 	if err == nil {
 		return nil
 	}
-	reason := job.SanitizeMessage(err.Error())
-	if ctx.Err() != nil {
-		reason = "the time for this request is over"
+	reason, next := job.SanitizeMessage(err.Error()), "see to it that the refresher works"
+	if deadline, ok := ctx.Deadline(); ok && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		// The catalog may allow its refresher more than a request has.
+		had := job.FormatDuration(max(deadline.Sub(began), 0).Round(time.Millisecond))
+		reason = fmt.Sprintf("it was not done within the %s that a force release had for it, whatever the catalog allows", had)
+		next = "see to it that the refresher is done in that time"
 	}
 	return &job.Refusal{
 		Code:    job.CodeRefreshFailed,
 		Message: fmt.Sprintf("job %d was not force released: the refresher of catalog %q failed: %s", rec.ID, catalog.Name, reason),
-		Next:    "see to it that the refresher works, or change the catalog's refresher, and ask again",
+		Next:    next + ", or change the catalog's refresher, and ask again",
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lancemaster/lancemaster/internal/job"
@@ -315,4 +316,24 @@ func TestBoundedByTheRequest(t *testing.T) {
 	if given, ok := b.ctx.Deadline(); !ok || !given.Before(whole) {
 		t.Errorf("the refresher has until %v, the request until %v", given, whole)
 	}
+}
+
+// A catalog may allow its refresher more time than the request has. The error says how
+// much that was.
+func TestRefresherSlowerThanTheRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.now = b.now.Add(wait)
+		time.Sleep(time.Until(b.now)) // the bubble's clock begins long before
+		b.during = func() { <-b.ctx.Done() }
+		b.refresh = context.DeadlineExceeded
+		ctx, cancel := context.WithDeadline(t.Context(), b.now.Add(minute))
+		defer cancel()
+		_, err := b.ForceRelease(ctx, "ada", 1, nil, "n")
+		refusal := wantCode(t, err, job.CodeRefreshFailed)
+		if !strings.Contains(refusal.Message, "not done within the 55s") || !strings.Contains(refusal.Next, "done in that time") {
+			t.Errorf("%s; next: %s", refusal.Message, refusal.Next)
+		}
+		b.wantDid(t, "read file:///data/t", "refresh c for job 1")
+	})
 }
