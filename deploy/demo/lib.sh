@@ -102,3 +102,14 @@ ends() {
   run "$@" || code=$?
   ((code == want)) || fail "expected exit code $want from $1 $2, got $code"
 }
+
+# refuses CODE COMMAND... runs a command that the master must refuse for that reason.
+refuses() {
+  local reason=$1 code=0
+  shift
+  run "$@" 2>"$work/refusal" || code=$?
+  cat "$work/refusal" >&2
+  if ((code != 1)) || ! grep -q "^lancemaster: $reason: " "$work/refusal"; then
+    fail "expected $1 $2 to be refused with $reason (exit code 1), got exit code $code"
+  fi
+}

@@ -74,10 +74,10 @@ say "It holds its name, its quotas and its slot, and says what would release the
 run job explain 1
 
 say "Nothing may use its name: a second job for it is refused"
-ends 1 index create LOST_VEC --catalog local --table demo.typed --dataset "$dataset" --column title --type btree
+refuses FENCE_HELD index create LOST_VEC --catalog local --table demo.typed --dataset "$dataset" --column title --type btree
 
 say "Releasing it at once is refused: what was sent may still be arriving"
-ends 1 job force-release 1 --note "host checked by hand: nothing runs there"
+refuses TOO_EARLY job force-release 1 --note "host checked by hand: nothing runs there"
 
 say "2. COMMITTED: reported with proof; the refresh is done, nothing is held any more"
 create done_id id btree
