@@ -6,8 +6,8 @@
 // longest ago first, each batch one command of the journal, so that a large
 // backlog holds up nobody. When there is nothing to remove, nothing is written.
 //
-// A clock that is wrong could remove what is young. Nothing is removed while the
-// leader's clock disagrees with a reachable majority of the masters.
+// A clock that is wrong could remove what is young. Nothing is removed unless the
+// leader's clock agrees with a reachable majority of the masters.
 package retention
 
 import (
@@ -164,14 +164,15 @@ func (s *Service) sweep(ctx context.Context) error {
 }
 
 func (s *Service) removeBatch(ctx context.Context) (int, error) {
-	if !s.cfg.Clock.AgreesWithMajority() {
-		return 0, errors.New("this master's clock disagrees with a majority of the masters by more than a minute; correct the clock")
-	}
 	now := time.Now()
 	before := job.Millis(now.Add(-s.settings().RetentionKeep).UnixMilli())
 	due, err := s.cfg.Reader.Closed(before, 1)
 	if err != nil || len(due) == 0 {
 		return 0, err
+	}
+	if !s.cfg.Clock.AgreesWithMajority() {
+		return 0, errors.New("it is not certain that this master's clock agrees with a majority of the masters within a minute;" +
+			" see that it does, and that they can reach each other")
 	}
 	answer, err := s.cfg.Proposer.Propose(ctx, job.RemoveResolved{
 		Header: job.Header{At: job.Millis(now.UnixMilli()), Actor: job.ActorSystem}, Before: before, Limit: batch,

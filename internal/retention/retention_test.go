@@ -1,9 +1,12 @@
 package retention_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -188,6 +191,43 @@ func TestAWrongClockRemovesNothing(t *testing.T) {
 		pass(2 * time.Hour)
 		if jobs, _ := w.look(); jobs != 0 {
 			t.Errorf("%d jobs", jobs)
+		}
+	})
+}
+
+// output is what a logger writes, for a test to read meanwhile.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+func (o *output) String() string { o.mu.Lock(); defer o.mu.Unlock(); return o.text.String() }
+
+// A clock that nobody vouches for is a warning only while it holds something up.
+func TestAnUncertainClockIsToldOfOnceItMatters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.agrees = false
+		w.closed(t, 1)
+		said := &output{}
+		s, err := retention.New(retention.Config{Proposer: w, Reader: w, Clock: w, Logger: slog.New(slog.NewTextHandler(said, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Stop()
+		start(t, s)
+		pass(167 * time.Hour)
+		if text := said.String(); text != "" {
+			t.Errorf("nothing is due, and it says %s", text)
+		}
+		pass(3 * time.Hour)
+		if text := said.String(); !strings.Contains(text, "not certain that this master's clock agrees") {
+			t.Errorf("a job is due, and it says %q", text)
 		}
 	})
 }
