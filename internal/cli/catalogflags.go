@@ -41,7 +41,7 @@ func (a *cli) addCatalogFlags(cmd *cobra.Command, v *catalogFlags) {
 	f.StringVar(&v.refresher.URL, "refresh-url", "", "where the http refresher posts to")
 	f.StringSliceVar(&v.refresher.Frontends, "refresh-frontend", nil, "host:port of the doris refresher's frontends; may be repeated")
 	f.StringVar(&v.refresher.User, "refresh-user", "", "the refresher's user")
-	f.StringVar(&v.refresher.PasswordRef, "refresh-password", "", "the password's reference: file:/absolute/path or env:NAME")
+	f.StringVar(&v.refresher.PasswordRef, "refresh-password", "", "reference of the doris password or of the http Bearer token: file:/absolute/path or env:NAME")
 	f.StringVar(&v.refresher.CARef, "refresh-ca", "", "reference of the CA certificates to trust")
 	f.BoolVar(&v.refresher.TLS, "refresh-tls", false, "use TLS towards the frontends")
 	f.DurationVar(&v.timeout, "refresh-timeout", 0, "bound of one refresh, 100ms to 10m; default: 30s")

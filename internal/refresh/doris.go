@@ -116,7 +116,7 @@ func (d *Doris) login(ctx context.Context, spec Spec) (login, error) {
 	}
 	var err error
 	if to.password, err = resolve(ctx, d.resolver, spec.PasswordRef); err != nil {
-		return login{}, fmt.Errorf("the refresher's password: %w", err)
+		return login{}, fmt.Errorf("the refresher's password is not to be had: %w", err)
 	}
 	if strings.IndexByte(to.password, 0) >= 0 {
 		return login{}, errors.New("the refresher's password holds a NUL character, which no login can carry")

@@ -243,7 +243,7 @@ func TestDorisRefusesWhatItCannotSend(t *testing.T) {
 		want string
 	}{
 		"no frontend":      {dorisSpec(), "names no frontend"},
-		"missing password": {with(func(s *Spec) { s.PasswordRef = "env:NONE" }), "the refresher's password: the environment variable"},
+		"missing password": {with(func(s *Spec) { s.PasswordRef = "env:NONE" }), "the refresher's password is not to be had: the environment variable"},
 		"NUL in password":  {with(func(s *Spec) { s.PasswordRef = "env:NUL" }), "NUL"},
 		"NUL in user":      {with(func(s *Spec) { s.User = "a\x00b" }), "NUL"},
 		"missing CA":       {with(func(s *Spec) { s.TLS, s.CARef = true, "file:/none" }), "the CA bundle: "},

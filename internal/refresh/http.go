@@ -101,7 +101,7 @@ func parseTarget(raw string) (target *url.URL, address string, err error) {
 func (h HTTP) token(ctx context.Context, spec Spec) (string, error) {
 	token, err := resolve(ctx, h.Resolver, spec.PasswordRef)
 	if err != nil {
-		return "", fmt.Errorf("the refresher's token: %w", err)
+		return "", fmt.Errorf("the refresher's token is not to be had: %w", err)
 	}
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return "", errors.New("the refresher's token holds a character that a header cannot carry;" +

@@ -459,7 +459,7 @@ func TestHTTPRefusesWhatItCannotSend(t *testing.T) {
 		"no host":         {with(func(s *Spec) { s.URL = "http:///x" }), "no http or https URL"},
 		"no URL at all":   {with(func(s *Spec) { s.URL = "http://host:hidden/%zz" }), "no http or https URL"},
 		"userinfo":        {with(func(s *Spec) { s.URL = "http://me:hidden@host/" }), "carries a user or password"},
-		"token missing":   {with(func(s *Spec) { s.PasswordRef = "env:MISSING" }), "the refresher's token: the environment variable"},
+		"token missing":   {with(func(s *Spec) { s.PasswordRef = "env:MISSING" }), "the refresher's token is not to be had: the environment variable"},
 		"token of words":  {with(func(s *Spec) { s.PasswordRef = "env:SPACE" }), "a header cannot carry"},
 		"token of lines":  {with(func(s *Spec) { s.PasswordRef = "env:LINE" }), "a header cannot carry"},
 		"token not ASCII": {with(func(s *Spec) { s.PasswordRef = "env:UNICODE" }), "a header cannot carry"},
