@@ -324,7 +324,7 @@ func TestRefresherSlowerThanTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.now = b.now.Add(wait)
-		time.Sleep(time.Until(b.now)) // the bubble's clock begins long before
+		<-time.After(time.Until(b.now)) // virtual: the bubble's clock begins long before
 		b.during = func() { <-b.ctx.Done() }
 		b.refresh = context.DeadlineExceeded
 		ctx, cancel := context.WithDeadline(t.Context(), b.now.Add(minute))
