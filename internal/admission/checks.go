@@ -10,7 +10,11 @@ import (
 	"github.com/lancemaster/lancemaster/internal/job"
 )
 
+// invalid refuses a malformed request. next may be empty where the message says it all.
 func invalid(next, format string, args ...any) *job.Refusal {
+	if next == "" {
+		next = "correct it and ask again"
+	}
 	return &job.Refusal{Code: job.CodeInvalid, Message: fmt.Sprintf(format, args...), Next: next}
 }
 

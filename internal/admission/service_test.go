@@ -333,6 +333,9 @@ func TestRefusalsLeaveNothingBehind(t *testing.T) {
 			if !strings.Contains(refusal.Error(), tc.says) || strings.Contains(refusal.Error(), "hunter2") {
 				t.Errorf("%q does not say %q", refusal.Error(), tc.says)
 			}
+			if refusal.Next == "" {
+				t.Errorf("%q does not say what to do next", refusal.Error())
+			}
 			if c.Position != before || len(c.Records) != 0 {
 				t.Error("the refusal left a trace in the journal")
 			}
