@@ -24,7 +24,9 @@ type Config struct {
 	RaftListen      string
 	RaftAdvertise   string // host:port told to other members; empty: the bound address
 
-	ClusterID int32 // chosen at formation when 0
+	ClusterID int32    // chosen at formation when 0
+	Members   []Member // by id; empty: a cluster of one
+	Join      bool     // wait to be added instead of forming a cluster
 
 	BackendTokenRef string // file:PATH or env:NAME of the token shared with backends
 	BackendProtocol Protocol
@@ -34,12 +36,30 @@ type Config struct {
 
 	ShutdownTimeout   time.Duration
 	DiskStallLimit    time.Duration // a write that takes longer ends the process
-	SnapshotThreshold uint64        // log entries between snapshots
-	TrailingLogs      uint64        // log entries kept behind a snapshot
+	HeartbeatTimeout  time.Duration // of Raft, as the next three
+	ElectionTimeout   time.Duration
+	LeaderLease       time.Duration
+	SnapshotInterval  time.Duration
+	SnapshotThreshold uint64 // log entries between snapshots
+	TrailingLogs      uint64 // log entries kept behind a snapshot
 
 	// Sources says where each key's value came from: default, file, environment
 	// or flag.
 	Sources map[string]Source
+}
+
+// Member is one master of the cluster and where its Raft service is reached.
+type Member struct{ ID, Address string }
+
+// MemberAddress returns the configured address of a member. It wins over the address that the
+// cluster has on record, so that addresses change by configuration alone.
+func (c *Config) MemberAddress(id string) (address string, ok bool) {
+	for _, m := range c.Members {
+		if m.ID == id {
+			return m.Address, true
+		}
+	}
+	return "", false
 }
 
 // Protocol is how Thrift travels on a connection.

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +76,20 @@ func TestRefusalsNameTheKey(t *testing.T) {
 		{"node id", "", map[string]string{"node_id": "a b"}, []string{"node_id: "}},
 		{"cluster id", "", map[string]string{"cluster.id": "2147483648"}, []string{"cluster.id (from flag)"}},
 		{"protocol", "", map[string]string{"backend.protocol": "json"}, []string{`"json" is not binary`}},
+		{"members form", "", map[string]string{"cluster.members": "a"}, []string{`"a" is not id=host:port`}},
+		{"members without this node", "", map[string]string{"cluster.members": "b=127.0.0.1:1,c=127.0.0.1:2"}, []string{`does not list this node, "master-1"`}},
+		{"members twice", "", map[string]string{"cluster.members": "master-1=127.0.0.1:1,b=127.0.0.1:1,b=127.0.0.1:2"}, []string{"member b is listed twice", "address 127.0.0.1:1 is listed twice"}},
+		{"members on loopback and not", "", map[string]string{"cluster.members": "master-1=127.0.0.1:1,b=10.0.0.1:1"}, []string{"some addresses are loopback addresses"}},
+		{"members on every interface", "", map[string]string{"cluster.members": "master-1=0.0.0.0:1"}, []string{"no address that others can reach"}},
+		{"two addresses of this node", "", map[string]string{"cluster.members": "master-1=127.0.0.1:1", "raft.advertise": "127.0.0.1:2"}, []string{"raft.advertise: 127.0.0.1:2 is not this node's address"}},
+		{"unreachable listener", "", map[string]string{"cluster.members": "master-1=10.0.0.1:9010"}, []string{"raft.listen: 127.0.0.1:9010 is reached from this machine only"}},
+		{"join without an id", "", map[string]string{"cluster.join": "true"}, []string{"cluster.join: needs cluster.id"}},
+		{"truth", "", map[string]string{"cluster.join": "yes"}, []string{`"yes" is not true or false`}},
+		{"lease", "", map[string]string{"raft.leader_lease": "2s"}, []string{"raft.leader_lease: 2s is longer"}},
+		{"election", "", map[string]string{"raft.election_timeout": "100ms"}, []string{"raft.election_timeout: 100ms is shorter"}},
+		{"an id with a separator", "", map[string]string{"node_id": "a=b"}, []string{"one of the signs"}},
+		{"members as a list", "cluster: {members: [a]}", nil, []string{`key "cluster.members" takes a single value`}},
+		{"members nested", "cluster: {members: {a: {b: c}}}", nil, []string{"maps each id to host:port"}},
 		{"log format", "", map[string]string{"log.format": "xml"}, []string{`log.format: "xml" is not text or json`}},
 		{"threshold", "", map[string]string{"raft.snapshot_threshold": "0"}, []string{"is not a positive whole number"}},
 	} {
@@ -113,6 +128,36 @@ func TestMissingAndHugeFiles(t *testing.T) {
 	}
 	if _, err := config.Load(file(t, strings.Repeat("#", 1<<20+1)), nil, nil); err == nil || !strings.Contains(err.Error(), "larger than") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestMembersInEveryForm(t *testing.T) {
+	want := []config.Member{{ID: "a", Address: "h1:1"}, {ID: "master-1", Address: "h2:2"}}
+	listen := map[string]string{"raft.listen": "0.0.0.0:9010"}
+	for name, c := range map[string]func() (config.Config, error){
+		"list": func() (config.Config, error) { return config.Load(file(t, "cluster: {members: ' master-1=h2:2, a=h1:1'}"), nil, listen) },
+		"mapping": func() (config.Config, error) {
+			return config.Load(file(t, "cluster:\n  members:\n    master-1: h2:2\n    a: h1:1\n"), nil, listen)
+		},
+		"variable": func() (config.Config, error) {
+			return config.Load("", []string{"LANCEMASTER_CLUSTER_MEMBERS=a=h1:1,master-1=h2:2"}, listen)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := c()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(c.Members, want) {
+				t.Errorf("got %v", c.Members)
+			}
+			if c.RaftAdvertise != "h2:2" {
+				t.Errorf("advertises %q, not its own address of the list", c.RaftAdvertise)
+			}
+			if at, ok := c.MemberAddress("a"); !ok || at != "h1:1" {
+				t.Errorf("got %q, %v", at, ok)
+			}
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,10 +29,16 @@ func keys() []key {
 		{"http.listen", "127.0.0.1:8030", "host:port of /livez, /readyz and /metrics", text(func(c *Config) *string { return &c.HTTPListen })},
 		{"raft.listen", "127.0.0.1:9010", "host:port on which members replicate the journal", text(func(c *Config) *string { return &c.RaftListen })},
 		{"raft.advertise", "", "host:port of this member as other members reach it; default: the bound address", text(func(c *Config) *string { return &c.RaftAdvertise })},
+		{"raft.heartbeat_timeout", "1s", "how long a follower waits for its leader before it stands for election; heartbeats queue behind disk writes, so it must exceed a slow write", duration(func(c *Config) *time.Duration { return &c.HeartbeatTimeout })},
+		{"raft.election_timeout", "1s", "how long a candidate waits for votes; at least raft.heartbeat_timeout", duration(func(c *Config) *time.Duration { return &c.ElectionTimeout })},
+		{"raft.leader_lease", "500ms", "how long a leader that reaches no majority goes on; at most raft.heartbeat_timeout", duration(func(c *Config) *time.Duration { return &c.LeaderLease })},
+		{"raft.snapshot_interval", "2m", "how often the node looks whether a snapshot is due", duration(func(c *Config) *time.Duration { return &c.SnapshotInterval })},
 		{"raft.snapshot_threshold", "8192", "journal entries after which a snapshot is taken", count(func(c *Config) *uint64 { return &c.SnapshotThreshold })},
 		{"raft.trailing_logs", "10240", "journal entries kept behind a snapshot, so that a slow member need not be sent one", count(func(c *Config) *uint64 { return &c.TrailingLogs })},
 		{"raft.disk_stall_limit", "8s", "a disk write that takes longer ends the process, so that a stuck leader does not keep its office", duration(func(c *Config) *time.Duration { return &c.DiskStallLimit })},
 		{"cluster.id", "0", "positive 31-bit id of the cluster, told to backends; 0 chooses one at formation", clusterID},
+		{"cluster.members", "", "the founding members as id=host:port,id=host:port (or a mapping in the file), the same on each of them; it forms the cluster on empty disks, and later says where members are reached; empty: a cluster of one", members},
+		{"cluster.join", "false", "true: this node has an empty disk and waits to be added to the cluster named by cluster.id with `lancemaster cluster add`", truth(func(c *Config) *bool { return &c.Join })},
 		{"backend.token", "", "the token shared with backends, by reference: file:/absolute/path or env:NAME; empty: none", text(func(c *Config) *string { return &c.BackendTokenRef })},
 		{"backend.protocol", "binary", "Thrift protocol towards backends: binary, compact, binary-framed or compact-framed", protocol(func(c *Config) *Protocol { return &c.BackendProtocol })},
 		{"log.level", "info", "debug, info, warn or error", level},
@@ -90,6 +97,37 @@ func count(field func(*Config) *uint64) func(*Config, string) error {
 		*field(c) = n
 		return nil
 	}
+}
+
+func truth(field func(*Config) *bool) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		switch v {
+		case "true":
+			*field(c) = true
+		case "false":
+			*field(c) = false
+		default:
+			return fmt.Errorf("%q is not true or false", v)
+		}
+		return nil
+	}
+}
+
+// members reads a member list. Its order does not matter: it is kept sorted by id.
+func members(c *Config, v string) error {
+	c.Members = nil
+	if strings.TrimSpace(v) == "" {
+		return nil
+	}
+	for _, item := range strings.Split(v, ",") {
+		id, address, ok := strings.Cut(strings.TrimSpace(item), "=")
+		if !ok || id == "" || address == "" {
+			return fmt.Errorf("%q is not id=host:port", item)
+		}
+		c.Members = append(c.Members, Member{ID: id, Address: address})
+	}
+	slices.SortFunc(c.Members, func(a, b Member) int { return strings.Compare(a.ID, b.ID) })
+	return nil
 }
 
 func clusterID(c *Config, v string) error {

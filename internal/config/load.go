@@ -129,6 +129,14 @@ func flatten(path, prefix string, n *yaml.Node, out *[]entry) error {
 			}
 			*out = append(*out, entry{name, value, k.Line})
 		case yaml.MappingNode:
+			if name == "cluster.members" { // ids are the cluster's, not keys of ours
+				list, err := memberMapping(path, v)
+				if err != nil {
+					return err
+				}
+				*out = append(*out, entry{name, list, k.Line})
+				continue
+			}
 			if err := flatten(path, name, v, out); err != nil {
 				return err
 			}
@@ -137,6 +145,19 @@ func flatten(path, prefix string, n *yaml.Node, out *[]entry) error {
 		}
 	}
 	return nil
+}
+
+// memberMapping writes a mapping of ids to addresses as the list that a flag takes.
+func memberMapping(path string, n *yaml.Node) (string, error) {
+	var items []string
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, v := n.Content[i], n.Content[i+1]
+		if v.Kind != yaml.ScalarNode || strings.ContainsAny(k.Value+v.Value, ",=") {
+			return "", fmt.Errorf("%s:%d: cluster.members maps each id to host:port", path, k.Line)
+		}
+		items = append(items, k.Value+"="+v.Value)
+	}
+	return strings.Join(items, ","), nil
 }
 
 func under(prefix string) string {

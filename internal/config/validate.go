@@ -16,12 +16,13 @@ func (c *Config) Validate() error {
 	fault := func(key, format string, args ...any) {
 		faults = append(faults, fmt.Errorf("%s: %s", key, fmt.Sprintf(format, args...)))
 	}
-	if c.NodeID == "" || len(c.NodeID) > 64 || strings.ContainsFunc(c.NodeID, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		fault("node_id", "%q is not 1 to 64 printable ASCII characters without spaces", c.NodeID)
+	if err := CheckNodeID(c.NodeID); err != nil {
+		fault("node_id", "%v", err)
 	}
 	if c.DataDir == "" {
 		fault("data_dir", "is empty; name a directory that only this node uses")
 	}
+	c.validateMembers(fault)
 	listens := map[string]string{}
 	for _, a := range []struct{ key, value string }{
 		{"report.listen", c.ReportListen}, {"admin.listen", c.AdminListen}, {"http.listen", c.HTTPListen}, {"raft.listen", c.RaftListen},
@@ -47,6 +48,12 @@ func (c *Config) Validate() error {
 			fault(a.key, "is needed because the service listens on every interface (%s); say how others reach this node", a.listen)
 		}
 	}
+	if c.ElectionTimeout < c.HeartbeatTimeout {
+		fault("raft.election_timeout", "%s is shorter than raft.heartbeat_timeout, %s", c.ElectionTimeout, c.HeartbeatTimeout)
+	}
+	if c.LeaderLease > c.HeartbeatTimeout {
+		fault("raft.leader_lease", "%s is longer than raft.heartbeat_timeout, %s; an old leader would go on beside a new one", c.LeaderLease, c.HeartbeatTimeout)
+	}
 	if err := CheckRef(c.BackendTokenRef); c.BackendTokenRef != "" && err != nil {
 		fault("backend.token", "%v", err)
 	}
@@ -54,6 +61,69 @@ func (c *Config) Validate() error {
 		fault("log.format", "%q is not text or json", c.LogFormat)
 	}
 	return errors.Join(faults...)
+}
+
+// maxNodeID bounds a node's id, in bytes.
+const maxNodeID = 64
+
+// CheckNodeID checks the name of a member. The signs that separate ids from addresses in lists
+// cannot be in it.
+func CheckNodeID(id string) error {
+	if id == "" || len(id) > maxNodeID || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return fmt.Errorf("%q is not 1 to %d printable ASCII characters without spaces", id, maxNodeID)
+	}
+	if strings.ContainsAny(id, "@=,/") {
+		return fmt.Errorf("%q has one of the signs @ = , / which an id cannot have", id)
+	}
+	return nil
+}
+
+// validateMembers checks the member list against itself and against this node. A founding member's
+// own address in the list is what it advertises.
+func (c *Config) validateMembers(fault func(key, format string, args ...any)) {
+	if c.Join && c.ClusterID == 0 {
+		fault("cluster.join", "needs cluster.id, so that only that cluster can take this node in; `lancemaster cluster status` shows it")
+	}
+	if len(c.Members) == 0 {
+		return
+	}
+	const key = "cluster.members"
+	ids, addresses, loopback := map[string]bool{}, map[string]bool{}, 0
+	for _, m := range c.Members {
+		if err := CheckNodeID(m.ID); err != nil {
+			fault(key, "%v", err)
+		}
+		if _, err := checkAddress(m.Address, false); err != nil {
+			fault(key, "member %s: %v", m.ID, err)
+		} else if unspecified(m.Address) {
+			fault(key, "member %s: %q is no address that others can reach", m.ID, m.Address)
+		}
+		if ids[m.ID] {
+			fault(key, "member %s is listed twice", m.ID)
+		}
+		if addresses[m.Address] {
+			fault(key, "address %s is listed twice", m.Address)
+		}
+		ids[m.ID], addresses[m.Address] = true, true
+		if Loopback(m.Address) {
+			loopback++
+		}
+	}
+	if loopback > 0 && loopback < len(c.Members) {
+		fault(key, "some addresses are loopback addresses, which members on other machines cannot reach")
+	}
+	own, listed := c.MemberAddress(c.NodeID)
+	switch {
+	case !listed && !c.Join:
+		fault(key, "does not list this node, %q; list it, or set cluster.join to join the others later", c.NodeID)
+	case listed && c.RaftAdvertise == "":
+		c.RaftAdvertise = own
+	case listed && c.RaftAdvertise != own:
+		fault("raft.advertise", "%s is not this node's address in cluster.members, %s; leave one of the two out", c.RaftAdvertise, own)
+	}
+	if c.RaftAdvertise != "" && !Loopback(c.RaftAdvertise) && Loopback(c.RaftListen) {
+		fault("raft.listen", "%s is reached from this machine only, but others are told %s; listen on an address that they can reach, such as 0.0.0.0:9010", c.RaftListen, c.RaftAdvertise)
+	}
 }
 
 // CheckRef checks a reference to a secret without resolving it. The reference's
