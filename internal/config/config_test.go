@@ -135,7 +135,9 @@ func TestMembersInEveryForm(t *testing.T) {
 	want := []config.Member{{ID: "a", Address: "h1:1"}, {ID: "master-1", Address: "h2:2"}}
 	listen := map[string]string{"raft.listen": "0.0.0.0:9010"}
 	for name, c := range map[string]func() (config.Config, error){
-		"list": func() (config.Config, error) { return config.Load(file(t, "cluster: {members: ' master-1=h2:2, a=h1:1'}"), nil, listen) },
+		"list": func() (config.Config, error) {
+			return config.Load(file(t, "cluster: {members: ' master-1=h2:2, a=h1:1'}"), nil, listen)
+		},
 		"mapping": func() (config.Config, error) {
 			return config.Load(file(t, "cluster:\n  members:\n    master-1: h2:2\n    a: h1:1\n"), nil, listen)
 		},
