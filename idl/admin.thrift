@@ -18,6 +18,12 @@ struct TRequestContext {
   /** A name for the history. Until roles exist it is stored as unverified:NAME. */
   2: optional string client_name
   3: optional string client_version
+  /**
+   * Reads are answered by the master that is asked, from its own state, which may
+   * be behind; without it by the leader, with all that was acknowledged before.
+   * Nothing but a read takes it.
+   */
+  4: optional bool stale
 }
 
 /** The codes of TAdminError; equal to the codes of internal/job. */
@@ -634,6 +640,190 @@ struct TStatusResponse {
   15: required string admin_address
   16: required string http_address
   17: required i64 started_at_ms
+  /** Made once with the data directory; a member is known by node id and instance id. */
+  18: optional string instance_id
+  19: optional string raft_address
+  20: optional i64 commit_index
+  /** Since this node heard from the leader; 0 on the leader, -1 never. */
+  21: optional i64 last_contact_ms
+  /** The highest feature level that this build knows. */
+  22: optional i32 max_level
+  /** Where quarantined is true: what was done, and when. */
+  23: optional string quarantine_cause
+  24: optional i64 quarantined_at_ms
+  /** What a node that has no cluster yet waits for. */
+  25: optional string waiting_for
+  /** How many voters the Raft configuration has that this node knows. */
+  26: optional i32 voters
+  27: optional i64 last_snapshot_index
+}
+
+// ---- the cluster ------------------------------------------------------------
+
+/** One member as the node that answers knows it; see TClusterStatusResponse. */
+struct TClusterMember {
+  1: required string node_id
+  2: required string instance_id
+  /** Its Raft address as registered. */
+  3: required string address
+  /** The address in the answering node's configuration, where that differs. */
+  4: optional string configured_address
+  5: required bool voter
+  6: required bool leader
+  /** The node that answers. */
+  7: required bool this_node
+  /** It answered the last time it was asked. */
+  8: required bool reachable
+  /** Since it was heard; 0 of the node itself, -1 never. */
+  9: required i64 last_contact_ms
+  10: required i64 applied_index
+  11: required string version
+  12: required i32 level
+  13: required i32 max_level
+  /** How far its clock is ahead of the answering node's. */
+  14: optional i64 clock_offset_ms
+  15: required string admin_address
+  16: required string report_address
+  17: required string http_address
+  /** Why it could not be asked. */
+  18: optional string last_error
+  /** What it is doing, in words: voter, catching up, quarantined, ... */
+  19: required string state
+}
+
+struct TClusterStatusResponse {
+  /** The node that answers: the leader, or with stale the one that is asked. */
+  1: required TStatusResponse node
+  /** By node id. */
+  2: required list<TClusterMember> members
+  3: required i32 voters
+  /** How many voters must work for the cluster to work. */
+  4: required i32 quorum
+  /** How many more voters may be lost before it stops. */
+  5: required i32 failures_tolerated
+  6: required list<string> warnings
+}
+
+struct TAddMemberRequest {
+  1: optional TRequestContext ctx
+  2: optional string node_id
+  /** host:port of its Raft service, as every member reaches it. */
+  3: optional string address
+}
+
+struct TMemberRequest {
+  1: optional TRequestContext ctx
+  2: optional string node_id
+}
+
+/** Another instance takes a member's place, as after a lost disk. */
+struct TReplaceMemberRequest {
+  1: optional TRequestContext ctx
+  2: optional string node_id
+  /** Absent: where the member is registered. */
+  3: optional string address
+}
+
+struct TTransferLeaderRequest {
+  1: optional TRequestContext ctx
+  /** Absent: the voter whose log is the most complete. */
+  2: optional string node_id
+}
+
+struct TTransferLeaderResponse {
+  1: required string new_leader
+}
+
+/** Ends the quarantine that a restore or a recovery began. */
+struct TReopenClusterRequest {
+  1: optional TRequestContext ctx
+  2: optional string note
+  /** Every master of the older incarnation is stopped. */
+  3: optional bool masters_stopped
+  /** After that, 10 s later at the earliest, every backend was restarted. */
+  4: optional bool backends_restarted
+}
+
+struct TReopenClusterResponse {
+  /** The leader after it. */
+  1: required TStatusResponse node
+}
+
+// ---- snapshots --------------------------------------------------------------
+
+struct TSnapshotBeginRequest {
+  1: optional TRequestContext ctx
+}
+
+/** A snapshot that is kept open for reading under its id, for a bounded time. */
+struct TSnapshotInfo {
+  1: required string id
+  2: required i64 size_bytes
+  /** Of the bytes that snapshotRead gives; hexadecimal. */
+  3: required string sha256
+  4: required i64 raft_index
+  5: required i64 raft_term
+  6: required i32 cluster_id
+  7: required i64 incarnation
+  8: required i32 feature_level
+  9: required i64 jobs
+  10: required i64 created_at_ms
+  /** Who made it: a snapshot is read and ended at the node that began it. */
+  11: optional string node_id
+}
+
+struct TSnapshotReadRequest {
+  1: optional TRequestContext ctx
+  2: optional string id
+  3: optional i64 offset
+  /** 1..1048576, default 1048576. */
+  4: optional i32 limit
+}
+
+struct TSnapshotReadResponse {
+  /** Fewer than asked for only at the end; empty past it. */
+  1: required binary data
+}
+
+struct TSnapshotEndRequest {
+  1: optional TRequestContext ctx
+  2: optional string id
+}
+
+struct TSnapshotEndResponse {
+}
+
+// ---- access -----------------------------------------------------------------
+
+/** A token as it is listed; the token itself is shown once, when it is created. */
+struct TToken {
+  1: required string name
+  /** read, submit, operate or admin; each includes the ones before. */
+  2: required string role
+  3: required i64 created_at_ms
+  4: required string created_by
+}
+
+struct TCreateTokenRequest {
+  1: optional TRequestContext ctx
+  2: optional string name
+  3: optional string role
+}
+
+struct TCreateTokenResponse {
+  /** The secret; kept nowhere, and so never shown again. */
+  1: required string token
+  2: required TToken info
+}
+
+struct TListTokensResponse {
+  /** By name. */
+  1: required list<TToken> tokens
+}
+
+struct TRevokeTokenRequest {
+  1: optional TRequestContext ctx
+  2: optional string name
 }
 
 service AdminService {
@@ -671,4 +861,22 @@ service AdminService {
   TListSettingsResponse setSettings(1: TSetSettingsRequest request) throws (1: TAdminError error)
   TListSettingsResponse resetSettings(1: TResetSettingsRequest request) throws (1: TAdminError error)
   TSettingsHistoryResponse settingsHistory(1: TSettingsHistoryRequest request) throws (1: TAdminError error)
+
+  /** Answered by the leader; with stale by the node itself. */
+  TClusterStatusResponse clusterStatus(1: TListRequest request) throws (1: TAdminError error)
+  /** The new member is a voter once it has caught up, which it may not have when this answers. */
+  TClusterMember addMember(1: TAddMemberRequest request) throws (1: TAdminError error)
+  TRemoveResponse removeMember(1: TMemberRequest request) throws (1: TAdminError error)
+  TClusterMember replaceMember(1: TReplaceMemberRequest request) throws (1: TAdminError error)
+  TTransferLeaderResponse transferLeader(1: TTransferLeaderRequest request) throws (1: TAdminError error)
+  TReopenClusterResponse reopenCluster(1: TReopenClusterRequest request) throws (1: TAdminError error)
+
+  /** Of the leader's state; with stale of the node's own. */
+  TSnapshotInfo snapshotBegin(1: TSnapshotBeginRequest request) throws (1: TAdminError error)
+  TSnapshotReadResponse snapshotRead(1: TSnapshotReadRequest request) throws (1: TAdminError error)
+  TSnapshotEndResponse snapshotEnd(1: TSnapshotEndRequest request) throws (1: TAdminError error)
+
+  TCreateTokenResponse createToken(1: TCreateTokenRequest request) throws (1: TAdminError error)
+  TListTokensResponse listTokens(1: TListRequest request) throws (1: TAdminError error)
+  TRemoveResponse revokeToken(1: TRevokeTokenRequest request) throws (1: TAdminError error)
 }

@@ -492,10 +492,15 @@ func (p *TSubmitOutcome) Value() (driver.Value, error) {
 //   - Token: Authenticates the caller where tokens are configured. Never logged.
 //   - ClientName: A name for the history. Until roles exist it is stored as unverified:NAME.
 //   - ClientVersion
+//   - Stale: Reads are answered by the master that is asked, from its own state, which may
+//
+// be behind; without it by the leader, with all that was acknowledged before.
+// Nothing but a read takes it.
 type TRequestContext struct {
 	Token         *string `thrift:"token,1" db:"token" json:"token,omitempty"`
 	ClientName    *string `thrift:"client_name,2" db:"client_name" json:"client_name,omitempty"`
 	ClientVersion *string `thrift:"client_version,3" db:"client_version" json:"client_version,omitempty"`
+	Stale         *bool   `thrift:"stale,4" db:"stale" json:"stale,omitempty"`
 }
 
 func NewTRequestContext() *TRequestContext {
@@ -528,6 +533,15 @@ func (p *TRequestContext) GetClientVersion() string {
 	}
 	return *p.ClientVersion
 }
+
+var TRequestContext_Stale_DEFAULT bool
+
+func (p *TRequestContext) GetStale() bool {
+	if !p.IsSetStale() {
+		return TRequestContext_Stale_DEFAULT
+	}
+	return *p.Stale
+}
 func (p *TRequestContext) IsSetToken() bool {
 	return p.Token != nil
 }
@@ -538,6 +552,10 @@ func (p *TRequestContext) IsSetClientName() bool {
 
 func (p *TRequestContext) IsSetClientVersion() bool {
 	return p.ClientVersion != nil
+}
+
+func (p *TRequestContext) IsSetStale() bool {
+	return p.Stale != nil
 }
 
 func (p *TRequestContext) Read(ctx context.Context, iprot thrift.TProtocol) error {
@@ -577,6 +595,16 @@ func (p *TRequestContext) Read(ctx context.Context, iprot thrift.TProtocol) erro
 		case 3:
 			if fieldTypeId == thrift.STRING {
 				if err := p.ReadField3(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 4:
+			if fieldTypeId == thrift.BOOL {
+				if err := p.ReadField4(ctx, iprot); err != nil {
 					return err
 				}
 			} else {
@@ -626,6 +654,15 @@ func (p *TRequestContext) ReadField3(ctx context.Context, iprot thrift.TProtocol
 	return nil
 }
 
+func (p *TRequestContext) ReadField4(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadBool(ctx); err != nil {
+		return thrift.PrependError("error reading field 4: ", err)
+	} else {
+		p.Stale = &v
+	}
+	return nil
+}
+
 func (p *TRequestContext) Write(ctx context.Context, oprot thrift.TProtocol) error {
 	if err := oprot.WriteStructBegin(ctx, "TRequestContext"); err != nil {
 		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
@@ -638,6 +675,9 @@ func (p *TRequestContext) Write(ctx context.Context, oprot thrift.TProtocol) err
 			return err
 		}
 		if err := p.writeField3(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField4(ctx, oprot); err != nil {
 			return err
 		}
 	}
@@ -695,6 +735,21 @@ func (p *TRequestContext) writeField3(ctx context.Context, oprot thrift.TProtoco
 	return err
 }
 
+func (p *TRequestContext) writeField4(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetStale() {
+		if err := oprot.WriteFieldBegin(ctx, "stale", thrift.BOOL, 4); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 4:stale: ", p), err)
+		}
+		if err := oprot.WriteBool(ctx, bool(*p.Stale)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.stale (4) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 4:stale: ", p), err)
+		}
+	}
+	return err
+}
+
 func (p *TRequestContext) Equals(other *TRequestContext) bool {
 	if p == other {
 		return true
@@ -722,6 +777,14 @@ func (p *TRequestContext) Equals(other *TRequestContext) bool {
 			return false
 		}
 		if (*p.ClientVersion) != (*other.ClientVersion) {
+			return false
+		}
+	}
+	if p.Stale != other.Stale {
+		if p.Stale == nil || other.Stale == nil {
+			return false
+		}
+		if (*p.Stale) != (*other.Stale) {
 			return false
 		}
 	}
@@ -19457,6 +19520,16 @@ func (p *TWatchJobsResponse) String() string {
 //   - AdminAddress
 //   - HTTPAddress
 //   - StartedAtMs
+//   - InstanceID: Made once with the data directory; a member is known by node id and instance id.
+//   - RaftAddress
+//   - CommitIndex
+//   - LastContactMs: Since this node heard from the leader; 0 on the leader, -1 never.
+//   - MaxLevel: The highest feature level that this build knows.
+//   - QuarantineCause: Where quarantined is true: what was done, and when.
+//   - QuarantinedAtMs
+//   - WaitingFor: What a node that has no cluster yet waits for.
+//   - Voters: How many voters the Raft configuration has that this node knows.
+//   - LastSnapshotIndex
 type TStatusResponse struct {
 	NodeID             string  `thrift:"node_id,1,required" db:"node_id" json:"node_id"`
 	Version            string  `thrift:"version,2,required" db:"version" json:"version"`
@@ -19475,6 +19548,16 @@ type TStatusResponse struct {
 	AdminAddress       string  `thrift:"admin_address,15,required" db:"admin_address" json:"admin_address"`
 	HTTPAddress        string  `thrift:"http_address,16,required" db:"http_address" json:"http_address"`
 	StartedAtMs        int64   `thrift:"started_at_ms,17,required" db:"started_at_ms" json:"started_at_ms"`
+	InstanceID         *string `thrift:"instance_id,18" db:"instance_id" json:"instance_id,omitempty"`
+	RaftAddress        *string `thrift:"raft_address,19" db:"raft_address" json:"raft_address,omitempty"`
+	CommitIndex        *int64  `thrift:"commit_index,20" db:"commit_index" json:"commit_index,omitempty"`
+	LastContactMs      *int64  `thrift:"last_contact_ms,21" db:"last_contact_ms" json:"last_contact_ms,omitempty"`
+	MaxLevel           *int32  `thrift:"max_level,22" db:"max_level" json:"max_level,omitempty"`
+	QuarantineCause    *string `thrift:"quarantine_cause,23" db:"quarantine_cause" json:"quarantine_cause,omitempty"`
+	QuarantinedAtMs    *int64  `thrift:"quarantined_at_ms,24" db:"quarantined_at_ms" json:"quarantined_at_ms,omitempty"`
+	WaitingFor         *string `thrift:"waiting_for,25" db:"waiting_for" json:"waiting_for,omitempty"`
+	Voters             *int32  `thrift:"voters,26" db:"voters" json:"voters,omitempty"`
+	LastSnapshotIndex  *int64  `thrift:"last_snapshot_index,27" db:"last_snapshot_index" json:"last_snapshot_index,omitempty"`
 }
 
 func NewTStatusResponse() *TStatusResponse {
@@ -19563,6 +19646,96 @@ func (p *TStatusResponse) GetHTTPAddress() string {
 func (p *TStatusResponse) GetStartedAtMs() int64 {
 	return p.StartedAtMs
 }
+
+var TStatusResponse_InstanceID_DEFAULT string
+
+func (p *TStatusResponse) GetInstanceID() string {
+	if !p.IsSetInstanceID() {
+		return TStatusResponse_InstanceID_DEFAULT
+	}
+	return *p.InstanceID
+}
+
+var TStatusResponse_RaftAddress_DEFAULT string
+
+func (p *TStatusResponse) GetRaftAddress() string {
+	if !p.IsSetRaftAddress() {
+		return TStatusResponse_RaftAddress_DEFAULT
+	}
+	return *p.RaftAddress
+}
+
+var TStatusResponse_CommitIndex_DEFAULT int64
+
+func (p *TStatusResponse) GetCommitIndex() int64 {
+	if !p.IsSetCommitIndex() {
+		return TStatusResponse_CommitIndex_DEFAULT
+	}
+	return *p.CommitIndex
+}
+
+var TStatusResponse_LastContactMs_DEFAULT int64
+
+func (p *TStatusResponse) GetLastContactMs() int64 {
+	if !p.IsSetLastContactMs() {
+		return TStatusResponse_LastContactMs_DEFAULT
+	}
+	return *p.LastContactMs
+}
+
+var TStatusResponse_MaxLevel_DEFAULT int32
+
+func (p *TStatusResponse) GetMaxLevel() int32 {
+	if !p.IsSetMaxLevel() {
+		return TStatusResponse_MaxLevel_DEFAULT
+	}
+	return *p.MaxLevel
+}
+
+var TStatusResponse_QuarantineCause_DEFAULT string
+
+func (p *TStatusResponse) GetQuarantineCause() string {
+	if !p.IsSetQuarantineCause() {
+		return TStatusResponse_QuarantineCause_DEFAULT
+	}
+	return *p.QuarantineCause
+}
+
+var TStatusResponse_QuarantinedAtMs_DEFAULT int64
+
+func (p *TStatusResponse) GetQuarantinedAtMs() int64 {
+	if !p.IsSetQuarantinedAtMs() {
+		return TStatusResponse_QuarantinedAtMs_DEFAULT
+	}
+	return *p.QuarantinedAtMs
+}
+
+var TStatusResponse_WaitingFor_DEFAULT string
+
+func (p *TStatusResponse) GetWaitingFor() string {
+	if !p.IsSetWaitingFor() {
+		return TStatusResponse_WaitingFor_DEFAULT
+	}
+	return *p.WaitingFor
+}
+
+var TStatusResponse_Voters_DEFAULT int32
+
+func (p *TStatusResponse) GetVoters() int32 {
+	if !p.IsSetVoters() {
+		return TStatusResponse_Voters_DEFAULT
+	}
+	return *p.Voters
+}
+
+var TStatusResponse_LastSnapshotIndex_DEFAULT int64
+
+func (p *TStatusResponse) GetLastSnapshotIndex() int64 {
+	if !p.IsSetLastSnapshotIndex() {
+		return TStatusResponse_LastSnapshotIndex_DEFAULT
+	}
+	return *p.LastSnapshotIndex
+}
 func (p *TStatusResponse) IsSetNotReadyReason() bool {
 	return p.NotReadyReason != nil
 }
@@ -19573,6 +19746,46 @@ func (p *TStatusResponse) IsSetLeaderID() bool {
 
 func (p *TStatusResponse) IsSetLeaderAdminAddress() bool {
 	return p.LeaderAdminAddress != nil
+}
+
+func (p *TStatusResponse) IsSetInstanceID() bool {
+	return p.InstanceID != nil
+}
+
+func (p *TStatusResponse) IsSetRaftAddress() bool {
+	return p.RaftAddress != nil
+}
+
+func (p *TStatusResponse) IsSetCommitIndex() bool {
+	return p.CommitIndex != nil
+}
+
+func (p *TStatusResponse) IsSetLastContactMs() bool {
+	return p.LastContactMs != nil
+}
+
+func (p *TStatusResponse) IsSetMaxLevel() bool {
+	return p.MaxLevel != nil
+}
+
+func (p *TStatusResponse) IsSetQuarantineCause() bool {
+	return p.QuarantineCause != nil
+}
+
+func (p *TStatusResponse) IsSetQuarantinedAtMs() bool {
+	return p.QuarantinedAtMs != nil
+}
+
+func (p *TStatusResponse) IsSetWaitingFor() bool {
+	return p.WaitingFor != nil
+}
+
+func (p *TStatusResponse) IsSetVoters() bool {
+	return p.Voters != nil
+}
+
+func (p *TStatusResponse) IsSetLastSnapshotIndex() bool {
+	return p.LastSnapshotIndex != nil
 }
 
 func (p *TStatusResponse) Read(ctx context.Context, iprot thrift.TProtocol) error {
@@ -19788,6 +20001,106 @@ func (p *TStatusResponse) Read(ctx context.Context, iprot thrift.TProtocol) erro
 					return err
 				}
 			}
+		case 18:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField18(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 19:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField19(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 20:
+			if fieldTypeId == thrift.I64 {
+				if err := p.ReadField20(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 21:
+			if fieldTypeId == thrift.I64 {
+				if err := p.ReadField21(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 22:
+			if fieldTypeId == thrift.I32 {
+				if err := p.ReadField22(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 23:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField23(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 24:
+			if fieldTypeId == thrift.I64 {
+				if err := p.ReadField24(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 25:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField25(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 26:
+			if fieldTypeId == thrift.I32 {
+				if err := p.ReadField26(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 27:
+			if fieldTypeId == thrift.I64 {
+				if err := p.ReadField27(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
 		default:
 			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
 				return err
@@ -19998,6 +20311,96 @@ func (p *TStatusResponse) ReadField17(ctx context.Context, iprot thrift.TProtoco
 	return nil
 }
 
+func (p *TStatusResponse) ReadField18(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 18: ", err)
+	} else {
+		p.InstanceID = &v
+	}
+	return nil
+}
+
+func (p *TStatusResponse) ReadField19(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 19: ", err)
+	} else {
+		p.RaftAddress = &v
+	}
+	return nil
+}
+
+func (p *TStatusResponse) ReadField20(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI64(ctx); err != nil {
+		return thrift.PrependError("error reading field 20: ", err)
+	} else {
+		p.CommitIndex = &v
+	}
+	return nil
+}
+
+func (p *TStatusResponse) ReadField21(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI64(ctx); err != nil {
+		return thrift.PrependError("error reading field 21: ", err)
+	} else {
+		p.LastContactMs = &v
+	}
+	return nil
+}
+
+func (p *TStatusResponse) ReadField22(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI32(ctx); err != nil {
+		return thrift.PrependError("error reading field 22: ", err)
+	} else {
+		p.MaxLevel = &v
+	}
+	return nil
+}
+
+func (p *TStatusResponse) ReadField23(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 23: ", err)
+	} else {
+		p.QuarantineCause = &v
+	}
+	return nil
+}
+
+func (p *TStatusResponse) ReadField24(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI64(ctx); err != nil {
+		return thrift.PrependError("error reading field 24: ", err)
+	} else {
+		p.QuarantinedAtMs = &v
+	}
+	return nil
+}
+
+func (p *TStatusResponse) ReadField25(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 25: ", err)
+	} else {
+		p.WaitingFor = &v
+	}
+	return nil
+}
+
+func (p *TStatusResponse) ReadField26(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI32(ctx); err != nil {
+		return thrift.PrependError("error reading field 26: ", err)
+	} else {
+		p.Voters = &v
+	}
+	return nil
+}
+
+func (p *TStatusResponse) ReadField27(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI64(ctx); err != nil {
+		return thrift.PrependError("error reading field 27: ", err)
+	} else {
+		p.LastSnapshotIndex = &v
+	}
+	return nil
+}
+
 func (p *TStatusResponse) Write(ctx context.Context, oprot thrift.TProtocol) error {
 	if err := oprot.WriteStructBegin(ctx, "TStatusResponse"); err != nil {
 		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
@@ -20052,6 +20455,36 @@ func (p *TStatusResponse) Write(ctx context.Context, oprot thrift.TProtocol) err
 			return err
 		}
 		if err := p.writeField17(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField18(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField19(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField20(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField21(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField22(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField23(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField24(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField25(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField26(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField27(ctx, oprot); err != nil {
 			return err
 		}
 	}
@@ -20291,6 +20724,156 @@ func (p *TStatusResponse) writeField17(ctx context.Context, oprot thrift.TProtoc
 	return err
 }
 
+func (p *TStatusResponse) writeField18(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetInstanceID() {
+		if err := oprot.WriteFieldBegin(ctx, "instance_id", thrift.STRING, 18); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 18:instance_id: ", p), err)
+		}
+		if err := oprot.WriteString(ctx, string(*p.InstanceID)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.instance_id (18) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 18:instance_id: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TStatusResponse) writeField19(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetRaftAddress() {
+		if err := oprot.WriteFieldBegin(ctx, "raft_address", thrift.STRING, 19); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 19:raft_address: ", p), err)
+		}
+		if err := oprot.WriteString(ctx, string(*p.RaftAddress)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.raft_address (19) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 19:raft_address: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TStatusResponse) writeField20(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetCommitIndex() {
+		if err := oprot.WriteFieldBegin(ctx, "commit_index", thrift.I64, 20); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 20:commit_index: ", p), err)
+		}
+		if err := oprot.WriteI64(ctx, int64(*p.CommitIndex)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.commit_index (20) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 20:commit_index: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TStatusResponse) writeField21(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetLastContactMs() {
+		if err := oprot.WriteFieldBegin(ctx, "last_contact_ms", thrift.I64, 21); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 21:last_contact_ms: ", p), err)
+		}
+		if err := oprot.WriteI64(ctx, int64(*p.LastContactMs)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.last_contact_ms (21) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 21:last_contact_ms: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TStatusResponse) writeField22(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetMaxLevel() {
+		if err := oprot.WriteFieldBegin(ctx, "max_level", thrift.I32, 22); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 22:max_level: ", p), err)
+		}
+		if err := oprot.WriteI32(ctx, int32(*p.MaxLevel)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.max_level (22) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 22:max_level: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TStatusResponse) writeField23(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetQuarantineCause() {
+		if err := oprot.WriteFieldBegin(ctx, "quarantine_cause", thrift.STRING, 23); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 23:quarantine_cause: ", p), err)
+		}
+		if err := oprot.WriteString(ctx, string(*p.QuarantineCause)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.quarantine_cause (23) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 23:quarantine_cause: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TStatusResponse) writeField24(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetQuarantinedAtMs() {
+		if err := oprot.WriteFieldBegin(ctx, "quarantined_at_ms", thrift.I64, 24); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 24:quarantined_at_ms: ", p), err)
+		}
+		if err := oprot.WriteI64(ctx, int64(*p.QuarantinedAtMs)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.quarantined_at_ms (24) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 24:quarantined_at_ms: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TStatusResponse) writeField25(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetWaitingFor() {
+		if err := oprot.WriteFieldBegin(ctx, "waiting_for", thrift.STRING, 25); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 25:waiting_for: ", p), err)
+		}
+		if err := oprot.WriteString(ctx, string(*p.WaitingFor)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.waiting_for (25) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 25:waiting_for: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TStatusResponse) writeField26(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetVoters() {
+		if err := oprot.WriteFieldBegin(ctx, "voters", thrift.I32, 26); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 26:voters: ", p), err)
+		}
+		if err := oprot.WriteI32(ctx, int32(*p.Voters)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.voters (26) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 26:voters: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TStatusResponse) writeField27(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetLastSnapshotIndex() {
+		if err := oprot.WriteFieldBegin(ctx, "last_snapshot_index", thrift.I64, 27); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 27:last_snapshot_index: ", p), err)
+		}
+		if err := oprot.WriteI64(ctx, int64(*p.LastSnapshotIndex)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.last_snapshot_index (27) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 27:last_snapshot_index: ", p), err)
+		}
+	}
+	return err
+}
+
 func (p *TStatusResponse) Equals(other *TStatusResponse) bool {
 	if p == other {
 		return true
@@ -20363,6 +20946,86 @@ func (p *TStatusResponse) Equals(other *TStatusResponse) bool {
 	if p.StartedAtMs != other.StartedAtMs {
 		return false
 	}
+	if p.InstanceID != other.InstanceID {
+		if p.InstanceID == nil || other.InstanceID == nil {
+			return false
+		}
+		if (*p.InstanceID) != (*other.InstanceID) {
+			return false
+		}
+	}
+	if p.RaftAddress != other.RaftAddress {
+		if p.RaftAddress == nil || other.RaftAddress == nil {
+			return false
+		}
+		if (*p.RaftAddress) != (*other.RaftAddress) {
+			return false
+		}
+	}
+	if p.CommitIndex != other.CommitIndex {
+		if p.CommitIndex == nil || other.CommitIndex == nil {
+			return false
+		}
+		if (*p.CommitIndex) != (*other.CommitIndex) {
+			return false
+		}
+	}
+	if p.LastContactMs != other.LastContactMs {
+		if p.LastContactMs == nil || other.LastContactMs == nil {
+			return false
+		}
+		if (*p.LastContactMs) != (*other.LastContactMs) {
+			return false
+		}
+	}
+	if p.MaxLevel != other.MaxLevel {
+		if p.MaxLevel == nil || other.MaxLevel == nil {
+			return false
+		}
+		if (*p.MaxLevel) != (*other.MaxLevel) {
+			return false
+		}
+	}
+	if p.QuarantineCause != other.QuarantineCause {
+		if p.QuarantineCause == nil || other.QuarantineCause == nil {
+			return false
+		}
+		if (*p.QuarantineCause) != (*other.QuarantineCause) {
+			return false
+		}
+	}
+	if p.QuarantinedAtMs != other.QuarantinedAtMs {
+		if p.QuarantinedAtMs == nil || other.QuarantinedAtMs == nil {
+			return false
+		}
+		if (*p.QuarantinedAtMs) != (*other.QuarantinedAtMs) {
+			return false
+		}
+	}
+	if p.WaitingFor != other.WaitingFor {
+		if p.WaitingFor == nil || other.WaitingFor == nil {
+			return false
+		}
+		if (*p.WaitingFor) != (*other.WaitingFor) {
+			return false
+		}
+	}
+	if p.Voters != other.Voters {
+		if p.Voters == nil || other.Voters == nil {
+			return false
+		}
+		if (*p.Voters) != (*other.Voters) {
+			return false
+		}
+	}
+	if p.LastSnapshotIndex != other.LastSnapshotIndex {
+		if p.LastSnapshotIndex == nil || other.LastSnapshotIndex == nil {
+			return false
+		}
+		if (*p.LastSnapshotIndex) != (*other.LastSnapshotIndex) {
+			return false
+		}
+	}
 	return true
 }
 
@@ -20371,6 +21034,5261 @@ func (p *TStatusResponse) String() string {
 		return "<nil>"
 	}
 	return fmt.Sprintf("TStatusResponse(%+v)", *p)
+}
+
+// One member as the node that answers knows it; see TClusterStatusResponse.
+//
+// Attributes:
+//   - NodeID
+//   - InstanceID
+//   - Address: Its Raft address as registered.
+//   - ConfiguredAddress: The address in the answering node's configuration, where that differs.
+//   - Voter
+//   - Leader
+//   - ThisNode: The node that answers.
+//   - Reachable: It answered the last time it was asked.
+//   - LastContactMs: Since it was heard; 0 of the node itself, -1 never.
+//   - AppliedIndex
+//   - Version
+//   - Level
+//   - MaxLevel
+//   - ClockOffsetMs: How far its clock is ahead of the answering node's.
+//   - AdminAddress
+//   - ReportAddress
+//   - HTTPAddress
+//   - LastError: Why it could not be asked.
+//   - State: What it is doing, in words: voter, catching up, quarantined, ...
+type TClusterMember struct {
+	NodeID            string  `thrift:"node_id,1,required" db:"node_id" json:"node_id"`
+	InstanceID        string  `thrift:"instance_id,2,required" db:"instance_id" json:"instance_id"`
+	Address           string  `thrift:"address,3,required" db:"address" json:"address"`
+	ConfiguredAddress *string `thrift:"configured_address,4" db:"configured_address" json:"configured_address,omitempty"`
+	Voter             bool    `thrift:"voter,5,required" db:"voter" json:"voter"`
+	Leader            bool    `thrift:"leader,6,required" db:"leader" json:"leader"`
+	ThisNode          bool    `thrift:"this_node,7,required" db:"this_node" json:"this_node"`
+	Reachable         bool    `thrift:"reachable,8,required" db:"reachable" json:"reachable"`
+	LastContactMs     int64   `thrift:"last_contact_ms,9,required" db:"last_contact_ms" json:"last_contact_ms"`
+	AppliedIndex      int64   `thrift:"applied_index,10,required" db:"applied_index" json:"applied_index"`
+	Version           string  `thrift:"version,11,required" db:"version" json:"version"`
+	Level             int32   `thrift:"level,12,required" db:"level" json:"level"`
+	MaxLevel          int32   `thrift:"max_level,13,required" db:"max_level" json:"max_level"`
+	ClockOffsetMs     *int64  `thrift:"clock_offset_ms,14" db:"clock_offset_ms" json:"clock_offset_ms,omitempty"`
+	AdminAddress      string  `thrift:"admin_address,15,required" db:"admin_address" json:"admin_address"`
+	ReportAddress     string  `thrift:"report_address,16,required" db:"report_address" json:"report_address"`
+	HTTPAddress       string  `thrift:"http_address,17,required" db:"http_address" json:"http_address"`
+	LastError         *string `thrift:"last_error,18" db:"last_error" json:"last_error,omitempty"`
+	State             string  `thrift:"state,19,required" db:"state" json:"state"`
+}
+
+func NewTClusterMember() *TClusterMember {
+	return &TClusterMember{}
+}
+
+func (p *TClusterMember) GetNodeID() string {
+	return p.NodeID
+}
+
+func (p *TClusterMember) GetInstanceID() string {
+	return p.InstanceID
+}
+
+func (p *TClusterMember) GetAddress() string {
+	return p.Address
+}
+
+var TClusterMember_ConfiguredAddress_DEFAULT string
+
+func (p *TClusterMember) GetConfiguredAddress() string {
+	if !p.IsSetConfiguredAddress() {
+		return TClusterMember_ConfiguredAddress_DEFAULT
+	}
+	return *p.ConfiguredAddress
+}
+
+func (p *TClusterMember) GetVoter() bool {
+	return p.Voter
+}
+
+func (p *TClusterMember) GetLeader() bool {
+	return p.Leader
+}
+
+func (p *TClusterMember) GetThisNode() bool {
+	return p.ThisNode
+}
+
+func (p *TClusterMember) GetReachable() bool {
+	return p.Reachable
+}
+
+func (p *TClusterMember) GetLastContactMs() int64 {
+	return p.LastContactMs
+}
+
+func (p *TClusterMember) GetAppliedIndex() int64 {
+	return p.AppliedIndex
+}
+
+func (p *TClusterMember) GetVersion() string {
+	return p.Version
+}
+
+func (p *TClusterMember) GetLevel() int32 {
+	return p.Level
+}
+
+func (p *TClusterMember) GetMaxLevel() int32 {
+	return p.MaxLevel
+}
+
+var TClusterMember_ClockOffsetMs_DEFAULT int64
+
+func (p *TClusterMember) GetClockOffsetMs() int64 {
+	if !p.IsSetClockOffsetMs() {
+		return TClusterMember_ClockOffsetMs_DEFAULT
+	}
+	return *p.ClockOffsetMs
+}
+
+func (p *TClusterMember) GetAdminAddress() string {
+	return p.AdminAddress
+}
+
+func (p *TClusterMember) GetReportAddress() string {
+	return p.ReportAddress
+}
+
+func (p *TClusterMember) GetHTTPAddress() string {
+	return p.HTTPAddress
+}
+
+var TClusterMember_LastError_DEFAULT string
+
+func (p *TClusterMember) GetLastError() string {
+	if !p.IsSetLastError() {
+		return TClusterMember_LastError_DEFAULT
+	}
+	return *p.LastError
+}
+
+func (p *TClusterMember) GetState() string {
+	return p.State
+}
+func (p *TClusterMember) IsSetConfiguredAddress() bool {
+	return p.ConfiguredAddress != nil
+}
+
+func (p *TClusterMember) IsSetClockOffsetMs() bool {
+	return p.ClockOffsetMs != nil
+}
+
+func (p *TClusterMember) IsSetLastError() bool {
+	return p.LastError != nil
+}
+
+func (p *TClusterMember) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	var issetNodeID bool = false
+	var issetInstanceID bool = false
+	var issetAddress bool = false
+	var issetVoter bool = false
+	var issetLeader bool = false
+	var issetThisNode bool = false
+	var issetReachable bool = false
+	var issetLastContactMs bool = false
+	var issetAppliedIndex bool = false
+	var issetVersion bool = false
+	var issetLevel bool = false
+	var issetMaxLevel bool = false
+	var issetAdminAddress bool = false
+	var issetReportAddress bool = false
+	var issetHTTPAddress bool = false
+	var issetState bool = false
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+				issetNodeID = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 2:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField2(ctx, iprot); err != nil {
+					return err
+				}
+				issetInstanceID = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 3:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField3(ctx, iprot); err != nil {
+					return err
+				}
+				issetAddress = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 4:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField4(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 5:
+			if fieldTypeId == thrift.BOOL {
+				if err := p.ReadField5(ctx, iprot); err != nil {
+					return err
+				}
+				issetVoter = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 6:
+			if fieldTypeId == thrift.BOOL {
+				if err := p.ReadField6(ctx, iprot); err != nil {
+					return err
+				}
+				issetLeader = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 7:
+			if fieldTypeId == thrift.BOOL {
+				if err := p.ReadField7(ctx, iprot); err != nil {
+					return err
+				}
+				issetThisNode = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 8:
+			if fieldTypeId == thrift.BOOL {
+				if err := p.ReadField8(ctx, iprot); err != nil {
+					return err
+				}
+				issetReachable = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 9:
+			if fieldTypeId == thrift.I64 {
+				if err := p.ReadField9(ctx, iprot); err != nil {
+					return err
+				}
+				issetLastContactMs = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 10:
+			if fieldTypeId == thrift.I64 {
+				if err := p.ReadField10(ctx, iprot); err != nil {
+					return err
+				}
+				issetAppliedIndex = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 11:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField11(ctx, iprot); err != nil {
+					return err
+				}
+				issetVersion = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 12:
+			if fieldTypeId == thrift.I32 {
+				if err := p.ReadField12(ctx, iprot); err != nil {
+					return err
+				}
+				issetLevel = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 13:
+			if fieldTypeId == thrift.I32 {
+				if err := p.ReadField13(ctx, iprot); err != nil {
+					return err
+				}
+				issetMaxLevel = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 14:
+			if fieldTypeId == thrift.I64 {
+				if err := p.ReadField14(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 15:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField15(ctx, iprot); err != nil {
+					return err
+				}
+				issetAdminAddress = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 16:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField16(ctx, iprot); err != nil {
+					return err
+				}
+				issetReportAddress = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 17:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField17(ctx, iprot); err != nil {
+					return err
+				}
+				issetHTTPAddress = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 18:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField18(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 19:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField19(ctx, iprot); err != nil {
+					return err
+				}
+				issetState = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	if !issetNodeID {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field NodeID is not set"))
+	}
+	if !issetInstanceID {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field InstanceID is not set"))
+	}
+	if !issetAddress {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Address is not set"))
+	}
+	if !issetVoter {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Voter is not set"))
+	}
+	if !issetLeader {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Leader is not set"))
+	}
+	if !issetThisNode {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field ThisNode is not set"))
+	}
+	if !issetReachable {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Reachable is not set"))
+	}
+	if !issetLastContactMs {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field LastContactMs is not set"))
+	}
+	if !issetAppliedIndex {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field AppliedIndex is not set"))
+	}
+	if !issetVersion {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Version is not set"))
+	}
+	if !issetLevel {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Level is not set"))
+	}
+	if !issetMaxLevel {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field MaxLevel is not set"))
+	}
+	if !issetAdminAddress {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field AdminAddress is not set"))
+	}
+	if !issetReportAddress {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field ReportAddress is not set"))
+	}
+	if !issetHTTPAddress {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field HTTPAddress is not set"))
+	}
+	if !issetState {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field State is not set"))
+	}
+	return nil
+}
+
+func (p *TClusterMember) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 1: ", err)
+	} else {
+		p.NodeID = v
+	}
+	return nil
+}
+
+func (p *TClusterMember) ReadField2(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 2: ", err)
+	} else {
+		p.InstanceID = v
+	}
+	return nil
+}
+
+func (p *TClusterMember) ReadField3(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 3: ", err)
+	} else {
+		p.Address = v
+	}
+	return nil
+}
+
+func (p *TClusterMember) ReadField4(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 4: ", err)
+	} else {
+		p.ConfiguredAddress = &v
+	}
+	return nil
+}
+
+func (p *TClusterMember) ReadField5(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadBool(ctx); err != nil {
+		return thrift.PrependError("error reading field 5: ", err)
+	} else {
+		p.Voter = v
+	}
+	return nil
+}
+
+func (p *TClusterMember) ReadField6(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadBool(ctx); err != nil {
+		return thrift.PrependError("error reading field 6: ", err)
+	} else {
+		p.Leader = v
+	}
+	return nil
+}
+
+func (p *TClusterMember) ReadField7(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadBool(ctx); err != nil {
+		return thrift.PrependError("error reading field 7: ", err)
+	} else {
+		p.ThisNode = v
+	}
+	return nil
+}
+
+func (p *TClusterMember) ReadField8(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadBool(ctx); err != nil {
+		return thrift.PrependError("error reading field 8: ", err)
+	} else {
+		p.Reachable = v
+	}
+	return nil
+}
+
+func (p *TClusterMember) ReadField9(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI64(ctx); err != nil {
+		return thrift.PrependError("error reading field 9: ", err)
+	} else {
+		p.LastContactMs = v
+	}
+	return nil
+}
+
+func (p *TClusterMember) ReadField10(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI64(ctx); err != nil {
+		return thrift.PrependError("error reading field 10: ", err)
+	} else {
+		p.AppliedIndex = v
+	}
+	return nil
+}
+
+func (p *TClusterMember) ReadField11(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 11: ", err)
+	} else {
+		p.Version = v
+	}
+	return nil
+}
+
+func (p *TClusterMember) ReadField12(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI32(ctx); err != nil {
+		return thrift.PrependError("error reading field 12: ", err)
+	} else {
+		p.Level = v
+	}
+	return nil
+}
+
+func (p *TClusterMember) ReadField13(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI32(ctx); err != nil {
+		return thrift.PrependError("error reading field 13: ", err)
+	} else {
+		p.MaxLevel = v
+	}
+	return nil
+}
+
+func (p *TClusterMember) ReadField14(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI64(ctx); err != nil {
+		return thrift.PrependError("error reading field 14: ", err)
+	} else {
+		p.ClockOffsetMs = &v
+	}
+	return nil
+}
+
+func (p *TClusterMember) ReadField15(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 15: ", err)
+	} else {
+		p.AdminAddress = v
+	}
+	return nil
+}
+
+func (p *TClusterMember) ReadField16(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 16: ", err)
+	} else {
+		p.ReportAddress = v
+	}
+	return nil
+}
+
+func (p *TClusterMember) ReadField17(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 17: ", err)
+	} else {
+		p.HTTPAddress = v
+	}
+	return nil
+}
+
+func (p *TClusterMember) ReadField18(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 18: ", err)
+	} else {
+		p.LastError = &v
+	}
+	return nil
+}
+
+func (p *TClusterMember) ReadField19(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 19: ", err)
+	} else {
+		p.State = v
+	}
+	return nil
+}
+
+func (p *TClusterMember) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TClusterMember"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField2(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField3(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField4(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField5(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField6(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField7(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField8(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField9(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField10(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField11(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField12(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField13(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField14(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField15(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField16(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField17(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField18(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField19(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TClusterMember) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "node_id", thrift.STRING, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:node_id: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.NodeID)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.node_id (1) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:node_id: ", p), err)
+	}
+	return err
+}
+
+func (p *TClusterMember) writeField2(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "instance_id", thrift.STRING, 2); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 2:instance_id: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.InstanceID)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.instance_id (2) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 2:instance_id: ", p), err)
+	}
+	return err
+}
+
+func (p *TClusterMember) writeField3(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "address", thrift.STRING, 3); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 3:address: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.Address)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.address (3) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 3:address: ", p), err)
+	}
+	return err
+}
+
+func (p *TClusterMember) writeField4(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetConfiguredAddress() {
+		if err := oprot.WriteFieldBegin(ctx, "configured_address", thrift.STRING, 4); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 4:configured_address: ", p), err)
+		}
+		if err := oprot.WriteString(ctx, string(*p.ConfiguredAddress)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.configured_address (4) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 4:configured_address: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TClusterMember) writeField5(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "voter", thrift.BOOL, 5); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 5:voter: ", p), err)
+	}
+	if err := oprot.WriteBool(ctx, bool(p.Voter)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.voter (5) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 5:voter: ", p), err)
+	}
+	return err
+}
+
+func (p *TClusterMember) writeField6(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "leader", thrift.BOOL, 6); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 6:leader: ", p), err)
+	}
+	if err := oprot.WriteBool(ctx, bool(p.Leader)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.leader (6) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 6:leader: ", p), err)
+	}
+	return err
+}
+
+func (p *TClusterMember) writeField7(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "this_node", thrift.BOOL, 7); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 7:this_node: ", p), err)
+	}
+	if err := oprot.WriteBool(ctx, bool(p.ThisNode)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.this_node (7) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 7:this_node: ", p), err)
+	}
+	return err
+}
+
+func (p *TClusterMember) writeField8(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "reachable", thrift.BOOL, 8); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 8:reachable: ", p), err)
+	}
+	if err := oprot.WriteBool(ctx, bool(p.Reachable)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.reachable (8) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 8:reachable: ", p), err)
+	}
+	return err
+}
+
+func (p *TClusterMember) writeField9(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "last_contact_ms", thrift.I64, 9); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 9:last_contact_ms: ", p), err)
+	}
+	if err := oprot.WriteI64(ctx, int64(p.LastContactMs)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.last_contact_ms (9) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 9:last_contact_ms: ", p), err)
+	}
+	return err
+}
+
+func (p *TClusterMember) writeField10(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "applied_index", thrift.I64, 10); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 10:applied_index: ", p), err)
+	}
+	if err := oprot.WriteI64(ctx, int64(p.AppliedIndex)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.applied_index (10) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 10:applied_index: ", p), err)
+	}
+	return err
+}
+
+func (p *TClusterMember) writeField11(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "version", thrift.STRING, 11); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 11:version: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.Version)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.version (11) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 11:version: ", p), err)
+	}
+	return err
+}
+
+func (p *TClusterMember) writeField12(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "level", thrift.I32, 12); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 12:level: ", p), err)
+	}
+	if err := oprot.WriteI32(ctx, int32(p.Level)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.level (12) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 12:level: ", p), err)
+	}
+	return err
+}
+
+func (p *TClusterMember) writeField13(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "max_level", thrift.I32, 13); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 13:max_level: ", p), err)
+	}
+	if err := oprot.WriteI32(ctx, int32(p.MaxLevel)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.max_level (13) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 13:max_level: ", p), err)
+	}
+	return err
+}
+
+func (p *TClusterMember) writeField14(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetClockOffsetMs() {
+		if err := oprot.WriteFieldBegin(ctx, "clock_offset_ms", thrift.I64, 14); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 14:clock_offset_ms: ", p), err)
+		}
+		if err := oprot.WriteI64(ctx, int64(*p.ClockOffsetMs)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.clock_offset_ms (14) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 14:clock_offset_ms: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TClusterMember) writeField15(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "admin_address", thrift.STRING, 15); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 15:admin_address: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.AdminAddress)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.admin_address (15) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 15:admin_address: ", p), err)
+	}
+	return err
+}
+
+func (p *TClusterMember) writeField16(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "report_address", thrift.STRING, 16); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 16:report_address: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.ReportAddress)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.report_address (16) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 16:report_address: ", p), err)
+	}
+	return err
+}
+
+func (p *TClusterMember) writeField17(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "http_address", thrift.STRING, 17); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 17:http_address: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.HTTPAddress)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.http_address (17) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 17:http_address: ", p), err)
+	}
+	return err
+}
+
+func (p *TClusterMember) writeField18(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetLastError() {
+		if err := oprot.WriteFieldBegin(ctx, "last_error", thrift.STRING, 18); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 18:last_error: ", p), err)
+		}
+		if err := oprot.WriteString(ctx, string(*p.LastError)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.last_error (18) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 18:last_error: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TClusterMember) writeField19(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "state", thrift.STRING, 19); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 19:state: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.State)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.state (19) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 19:state: ", p), err)
+	}
+	return err
+}
+
+func (p *TClusterMember) Equals(other *TClusterMember) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if p.NodeID != other.NodeID {
+		return false
+	}
+	if p.InstanceID != other.InstanceID {
+		return false
+	}
+	if p.Address != other.Address {
+		return false
+	}
+	if p.ConfiguredAddress != other.ConfiguredAddress {
+		if p.ConfiguredAddress == nil || other.ConfiguredAddress == nil {
+			return false
+		}
+		if (*p.ConfiguredAddress) != (*other.ConfiguredAddress) {
+			return false
+		}
+	}
+	if p.Voter != other.Voter {
+		return false
+	}
+	if p.Leader != other.Leader {
+		return false
+	}
+	if p.ThisNode != other.ThisNode {
+		return false
+	}
+	if p.Reachable != other.Reachable {
+		return false
+	}
+	if p.LastContactMs != other.LastContactMs {
+		return false
+	}
+	if p.AppliedIndex != other.AppliedIndex {
+		return false
+	}
+	if p.Version != other.Version {
+		return false
+	}
+	if p.Level != other.Level {
+		return false
+	}
+	if p.MaxLevel != other.MaxLevel {
+		return false
+	}
+	if p.ClockOffsetMs != other.ClockOffsetMs {
+		if p.ClockOffsetMs == nil || other.ClockOffsetMs == nil {
+			return false
+		}
+		if (*p.ClockOffsetMs) != (*other.ClockOffsetMs) {
+			return false
+		}
+	}
+	if p.AdminAddress != other.AdminAddress {
+		return false
+	}
+	if p.ReportAddress != other.ReportAddress {
+		return false
+	}
+	if p.HTTPAddress != other.HTTPAddress {
+		return false
+	}
+	if p.LastError != other.LastError {
+		if p.LastError == nil || other.LastError == nil {
+			return false
+		}
+		if (*p.LastError) != (*other.LastError) {
+			return false
+		}
+	}
+	if p.State != other.State {
+		return false
+	}
+	return true
+}
+
+func (p *TClusterMember) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TClusterMember(%+v)", *p)
+}
+
+// Attributes:
+//   - Node: The node that answers: the leader, or with stale the one that is asked.
+//   - Members: By node id.
+//   - Voters
+//   - Quorum: How many voters must work for the cluster to work.
+//   - FailuresTolerated: How many more voters may be lost before it stops.
+//   - Warnings
+type TClusterStatusResponse struct {
+	Node              *TStatusResponse  `thrift:"node,1,required" db:"node" json:"node"`
+	Members           []*TClusterMember `thrift:"members,2,required" db:"members" json:"members"`
+	Voters            int32             `thrift:"voters,3,required" db:"voters" json:"voters"`
+	Quorum            int32             `thrift:"quorum,4,required" db:"quorum" json:"quorum"`
+	FailuresTolerated int32             `thrift:"failures_tolerated,5,required" db:"failures_tolerated" json:"failures_tolerated"`
+	Warnings          []string          `thrift:"warnings,6,required" db:"warnings" json:"warnings"`
+}
+
+func NewTClusterStatusResponse() *TClusterStatusResponse {
+	return &TClusterStatusResponse{}
+}
+
+var TClusterStatusResponse_Node_DEFAULT *TStatusResponse
+
+func (p *TClusterStatusResponse) GetNode() *TStatusResponse {
+	if !p.IsSetNode() {
+		return TClusterStatusResponse_Node_DEFAULT
+	}
+	return p.Node
+}
+
+func (p *TClusterStatusResponse) GetMembers() []*TClusterMember {
+	return p.Members
+}
+
+func (p *TClusterStatusResponse) GetVoters() int32 {
+	return p.Voters
+}
+
+func (p *TClusterStatusResponse) GetQuorum() int32 {
+	return p.Quorum
+}
+
+func (p *TClusterStatusResponse) GetFailuresTolerated() int32 {
+	return p.FailuresTolerated
+}
+
+func (p *TClusterStatusResponse) GetWarnings() []string {
+	return p.Warnings
+}
+func (p *TClusterStatusResponse) IsSetNode() bool {
+	return p.Node != nil
+}
+
+func (p *TClusterStatusResponse) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	var issetNode bool = false
+	var issetMembers bool = false
+	var issetVoters bool = false
+	var issetQuorum bool = false
+	var issetFailuresTolerated bool = false
+	var issetWarnings bool = false
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+				issetNode = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 2:
+			if fieldTypeId == thrift.LIST {
+				if err := p.ReadField2(ctx, iprot); err != nil {
+					return err
+				}
+				issetMembers = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 3:
+			if fieldTypeId == thrift.I32 {
+				if err := p.ReadField3(ctx, iprot); err != nil {
+					return err
+				}
+				issetVoters = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 4:
+			if fieldTypeId == thrift.I32 {
+				if err := p.ReadField4(ctx, iprot); err != nil {
+					return err
+				}
+				issetQuorum = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 5:
+			if fieldTypeId == thrift.I32 {
+				if err := p.ReadField5(ctx, iprot); err != nil {
+					return err
+				}
+				issetFailuresTolerated = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 6:
+			if fieldTypeId == thrift.LIST {
+				if err := p.ReadField6(ctx, iprot); err != nil {
+					return err
+				}
+				issetWarnings = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	if !issetNode {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Node is not set"))
+	}
+	if !issetMembers {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Members is not set"))
+	}
+	if !issetVoters {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Voters is not set"))
+	}
+	if !issetQuorum {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Quorum is not set"))
+	}
+	if !issetFailuresTolerated {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field FailuresTolerated is not set"))
+	}
+	if !issetWarnings {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Warnings is not set"))
+	}
+	return nil
+}
+
+func (p *TClusterStatusResponse) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Node = &TStatusResponse{}
+	if err := p.Node.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Node), err)
+	}
+	return nil
+}
+
+func (p *TClusterStatusResponse) ReadField2(ctx context.Context, iprot thrift.TProtocol) error {
+	_, size, err := iprot.ReadListBegin(ctx)
+	if err != nil {
+		return thrift.PrependError("error reading list begin: ", err)
+	}
+	tSlice := make([]*TClusterMember, 0, size)
+	p.Members = tSlice
+	for i := 0; i < size; i++ {
+		_elem50 := &TClusterMember{}
+		if err := _elem50.Read(ctx, iprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", _elem50), err)
+		}
+		p.Members = append(p.Members, _elem50)
+	}
+	if err := iprot.ReadListEnd(ctx); err != nil {
+		return thrift.PrependError("error reading list end: ", err)
+	}
+	return nil
+}
+
+func (p *TClusterStatusResponse) ReadField3(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI32(ctx); err != nil {
+		return thrift.PrependError("error reading field 3: ", err)
+	} else {
+		p.Voters = v
+	}
+	return nil
+}
+
+func (p *TClusterStatusResponse) ReadField4(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI32(ctx); err != nil {
+		return thrift.PrependError("error reading field 4: ", err)
+	} else {
+		p.Quorum = v
+	}
+	return nil
+}
+
+func (p *TClusterStatusResponse) ReadField5(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI32(ctx); err != nil {
+		return thrift.PrependError("error reading field 5: ", err)
+	} else {
+		p.FailuresTolerated = v
+	}
+	return nil
+}
+
+func (p *TClusterStatusResponse) ReadField6(ctx context.Context, iprot thrift.TProtocol) error {
+	_, size, err := iprot.ReadListBegin(ctx)
+	if err != nil {
+		return thrift.PrependError("error reading list begin: ", err)
+	}
+	tSlice := make([]string, 0, size)
+	p.Warnings = tSlice
+	for i := 0; i < size; i++ {
+		var _elem51 string
+		if v, err := iprot.ReadString(ctx); err != nil {
+			return thrift.PrependError("error reading field 0: ", err)
+		} else {
+			_elem51 = v
+		}
+		p.Warnings = append(p.Warnings, _elem51)
+	}
+	if err := iprot.ReadListEnd(ctx); err != nil {
+		return thrift.PrependError("error reading list end: ", err)
+	}
+	return nil
+}
+
+func (p *TClusterStatusResponse) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TClusterStatusResponse"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField2(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField3(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField4(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField5(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField6(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TClusterStatusResponse) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "node", thrift.STRUCT, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:node: ", p), err)
+	}
+	if err := p.Node.Write(ctx, oprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Node), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:node: ", p), err)
+	}
+	return err
+}
+
+func (p *TClusterStatusResponse) writeField2(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "members", thrift.LIST, 2); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 2:members: ", p), err)
+	}
+	if err := oprot.WriteListBegin(ctx, thrift.STRUCT, len(p.Members)); err != nil {
+		return thrift.PrependError("error writing list begin: ", err)
+	}
+	for _, v := range p.Members {
+		if err := v.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", v), err)
+		}
+	}
+	if err := oprot.WriteListEnd(ctx); err != nil {
+		return thrift.PrependError("error writing list end: ", err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 2:members: ", p), err)
+	}
+	return err
+}
+
+func (p *TClusterStatusResponse) writeField3(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "voters", thrift.I32, 3); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 3:voters: ", p), err)
+	}
+	if err := oprot.WriteI32(ctx, int32(p.Voters)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.voters (3) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 3:voters: ", p), err)
+	}
+	return err
+}
+
+func (p *TClusterStatusResponse) writeField4(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "quorum", thrift.I32, 4); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 4:quorum: ", p), err)
+	}
+	if err := oprot.WriteI32(ctx, int32(p.Quorum)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.quorum (4) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 4:quorum: ", p), err)
+	}
+	return err
+}
+
+func (p *TClusterStatusResponse) writeField5(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "failures_tolerated", thrift.I32, 5); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 5:failures_tolerated: ", p), err)
+	}
+	if err := oprot.WriteI32(ctx, int32(p.FailuresTolerated)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.failures_tolerated (5) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 5:failures_tolerated: ", p), err)
+	}
+	return err
+}
+
+func (p *TClusterStatusResponse) writeField6(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "warnings", thrift.LIST, 6); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 6:warnings: ", p), err)
+	}
+	if err := oprot.WriteListBegin(ctx, thrift.STRING, len(p.Warnings)); err != nil {
+		return thrift.PrependError("error writing list begin: ", err)
+	}
+	for _, v := range p.Warnings {
+		if err := oprot.WriteString(ctx, string(v)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T. (0) field write error: ", p), err)
+		}
+	}
+	if err := oprot.WriteListEnd(ctx); err != nil {
+		return thrift.PrependError("error writing list end: ", err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 6:warnings: ", p), err)
+	}
+	return err
+}
+
+func (p *TClusterStatusResponse) Equals(other *TClusterStatusResponse) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if !p.Node.Equals(other.Node) {
+		return false
+	}
+	if len(p.Members) != len(other.Members) {
+		return false
+	}
+	for i, _tgt := range p.Members {
+		_src52 := other.Members[i]
+		if !_tgt.Equals(_src52) {
+			return false
+		}
+	}
+	if p.Voters != other.Voters {
+		return false
+	}
+	if p.Quorum != other.Quorum {
+		return false
+	}
+	if p.FailuresTolerated != other.FailuresTolerated {
+		return false
+	}
+	if len(p.Warnings) != len(other.Warnings) {
+		return false
+	}
+	for i, _tgt := range p.Warnings {
+		_src53 := other.Warnings[i]
+		if _tgt != _src53 {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *TClusterStatusResponse) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TClusterStatusResponse(%+v)", *p)
+}
+
+// Attributes:
+//   - Ctx
+//   - NodeID
+//   - Address: host:port of its Raft service, as every member reaches it.
+type TAddMemberRequest struct {
+	Ctx     *TRequestContext `thrift:"ctx,1" db:"ctx" json:"ctx,omitempty"`
+	NodeID  *string          `thrift:"node_id,2" db:"node_id" json:"node_id,omitempty"`
+	Address *string          `thrift:"address,3" db:"address" json:"address,omitempty"`
+}
+
+func NewTAddMemberRequest() *TAddMemberRequest {
+	return &TAddMemberRequest{}
+}
+
+var TAddMemberRequest_Ctx_DEFAULT *TRequestContext
+
+func (p *TAddMemberRequest) GetCtx() *TRequestContext {
+	if !p.IsSetCtx() {
+		return TAddMemberRequest_Ctx_DEFAULT
+	}
+	return p.Ctx
+}
+
+var TAddMemberRequest_NodeID_DEFAULT string
+
+func (p *TAddMemberRequest) GetNodeID() string {
+	if !p.IsSetNodeID() {
+		return TAddMemberRequest_NodeID_DEFAULT
+	}
+	return *p.NodeID
+}
+
+var TAddMemberRequest_Address_DEFAULT string
+
+func (p *TAddMemberRequest) GetAddress() string {
+	if !p.IsSetAddress() {
+		return TAddMemberRequest_Address_DEFAULT
+	}
+	return *p.Address
+}
+func (p *TAddMemberRequest) IsSetCtx() bool {
+	return p.Ctx != nil
+}
+
+func (p *TAddMemberRequest) IsSetNodeID() bool {
+	return p.NodeID != nil
+}
+
+func (p *TAddMemberRequest) IsSetAddress() bool {
+	return p.Address != nil
+}
+
+func (p *TAddMemberRequest) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 2:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField2(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 3:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField3(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *TAddMemberRequest) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Ctx = &TRequestContext{}
+	if err := p.Ctx.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Ctx), err)
+	}
+	return nil
+}
+
+func (p *TAddMemberRequest) ReadField2(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 2: ", err)
+	} else {
+		p.NodeID = &v
+	}
+	return nil
+}
+
+func (p *TAddMemberRequest) ReadField3(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 3: ", err)
+	} else {
+		p.Address = &v
+	}
+	return nil
+}
+
+func (p *TAddMemberRequest) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TAddMemberRequest"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField2(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField3(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TAddMemberRequest) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetCtx() {
+		if err := oprot.WriteFieldBegin(ctx, "ctx", thrift.STRUCT, 1); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:ctx: ", p), err)
+		}
+		if err := p.Ctx.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Ctx), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 1:ctx: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TAddMemberRequest) writeField2(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetNodeID() {
+		if err := oprot.WriteFieldBegin(ctx, "node_id", thrift.STRING, 2); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 2:node_id: ", p), err)
+		}
+		if err := oprot.WriteString(ctx, string(*p.NodeID)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.node_id (2) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 2:node_id: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TAddMemberRequest) writeField3(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetAddress() {
+		if err := oprot.WriteFieldBegin(ctx, "address", thrift.STRING, 3); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 3:address: ", p), err)
+		}
+		if err := oprot.WriteString(ctx, string(*p.Address)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.address (3) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 3:address: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TAddMemberRequest) Equals(other *TAddMemberRequest) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if !p.Ctx.Equals(other.Ctx) {
+		return false
+	}
+	if p.NodeID != other.NodeID {
+		if p.NodeID == nil || other.NodeID == nil {
+			return false
+		}
+		if (*p.NodeID) != (*other.NodeID) {
+			return false
+		}
+	}
+	if p.Address != other.Address {
+		if p.Address == nil || other.Address == nil {
+			return false
+		}
+		if (*p.Address) != (*other.Address) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *TAddMemberRequest) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TAddMemberRequest(%+v)", *p)
+}
+
+// Attributes:
+//   - Ctx
+//   - NodeID
+type TMemberRequest struct {
+	Ctx    *TRequestContext `thrift:"ctx,1" db:"ctx" json:"ctx,omitempty"`
+	NodeID *string          `thrift:"node_id,2" db:"node_id" json:"node_id,omitempty"`
+}
+
+func NewTMemberRequest() *TMemberRequest {
+	return &TMemberRequest{}
+}
+
+var TMemberRequest_Ctx_DEFAULT *TRequestContext
+
+func (p *TMemberRequest) GetCtx() *TRequestContext {
+	if !p.IsSetCtx() {
+		return TMemberRequest_Ctx_DEFAULT
+	}
+	return p.Ctx
+}
+
+var TMemberRequest_NodeID_DEFAULT string
+
+func (p *TMemberRequest) GetNodeID() string {
+	if !p.IsSetNodeID() {
+		return TMemberRequest_NodeID_DEFAULT
+	}
+	return *p.NodeID
+}
+func (p *TMemberRequest) IsSetCtx() bool {
+	return p.Ctx != nil
+}
+
+func (p *TMemberRequest) IsSetNodeID() bool {
+	return p.NodeID != nil
+}
+
+func (p *TMemberRequest) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 2:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField2(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *TMemberRequest) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Ctx = &TRequestContext{}
+	if err := p.Ctx.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Ctx), err)
+	}
+	return nil
+}
+
+func (p *TMemberRequest) ReadField2(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 2: ", err)
+	} else {
+		p.NodeID = &v
+	}
+	return nil
+}
+
+func (p *TMemberRequest) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TMemberRequest"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField2(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TMemberRequest) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetCtx() {
+		if err := oprot.WriteFieldBegin(ctx, "ctx", thrift.STRUCT, 1); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:ctx: ", p), err)
+		}
+		if err := p.Ctx.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Ctx), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 1:ctx: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TMemberRequest) writeField2(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetNodeID() {
+		if err := oprot.WriteFieldBegin(ctx, "node_id", thrift.STRING, 2); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 2:node_id: ", p), err)
+		}
+		if err := oprot.WriteString(ctx, string(*p.NodeID)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.node_id (2) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 2:node_id: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TMemberRequest) Equals(other *TMemberRequest) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if !p.Ctx.Equals(other.Ctx) {
+		return false
+	}
+	if p.NodeID != other.NodeID {
+		if p.NodeID == nil || other.NodeID == nil {
+			return false
+		}
+		if (*p.NodeID) != (*other.NodeID) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *TMemberRequest) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TMemberRequest(%+v)", *p)
+}
+
+// Another instance takes a member's place, as after a lost disk.
+//
+// Attributes:
+//   - Ctx
+//   - NodeID
+//   - Address: Absent: where the member is registered.
+type TReplaceMemberRequest struct {
+	Ctx     *TRequestContext `thrift:"ctx,1" db:"ctx" json:"ctx,omitempty"`
+	NodeID  *string          `thrift:"node_id,2" db:"node_id" json:"node_id,omitempty"`
+	Address *string          `thrift:"address,3" db:"address" json:"address,omitempty"`
+}
+
+func NewTReplaceMemberRequest() *TReplaceMemberRequest {
+	return &TReplaceMemberRequest{}
+}
+
+var TReplaceMemberRequest_Ctx_DEFAULT *TRequestContext
+
+func (p *TReplaceMemberRequest) GetCtx() *TRequestContext {
+	if !p.IsSetCtx() {
+		return TReplaceMemberRequest_Ctx_DEFAULT
+	}
+	return p.Ctx
+}
+
+var TReplaceMemberRequest_NodeID_DEFAULT string
+
+func (p *TReplaceMemberRequest) GetNodeID() string {
+	if !p.IsSetNodeID() {
+		return TReplaceMemberRequest_NodeID_DEFAULT
+	}
+	return *p.NodeID
+}
+
+var TReplaceMemberRequest_Address_DEFAULT string
+
+func (p *TReplaceMemberRequest) GetAddress() string {
+	if !p.IsSetAddress() {
+		return TReplaceMemberRequest_Address_DEFAULT
+	}
+	return *p.Address
+}
+func (p *TReplaceMemberRequest) IsSetCtx() bool {
+	return p.Ctx != nil
+}
+
+func (p *TReplaceMemberRequest) IsSetNodeID() bool {
+	return p.NodeID != nil
+}
+
+func (p *TReplaceMemberRequest) IsSetAddress() bool {
+	return p.Address != nil
+}
+
+func (p *TReplaceMemberRequest) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 2:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField2(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 3:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField3(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *TReplaceMemberRequest) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Ctx = &TRequestContext{}
+	if err := p.Ctx.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Ctx), err)
+	}
+	return nil
+}
+
+func (p *TReplaceMemberRequest) ReadField2(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 2: ", err)
+	} else {
+		p.NodeID = &v
+	}
+	return nil
+}
+
+func (p *TReplaceMemberRequest) ReadField3(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 3: ", err)
+	} else {
+		p.Address = &v
+	}
+	return nil
+}
+
+func (p *TReplaceMemberRequest) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TReplaceMemberRequest"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField2(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField3(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TReplaceMemberRequest) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetCtx() {
+		if err := oprot.WriteFieldBegin(ctx, "ctx", thrift.STRUCT, 1); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:ctx: ", p), err)
+		}
+		if err := p.Ctx.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Ctx), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 1:ctx: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TReplaceMemberRequest) writeField2(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetNodeID() {
+		if err := oprot.WriteFieldBegin(ctx, "node_id", thrift.STRING, 2); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 2:node_id: ", p), err)
+		}
+		if err := oprot.WriteString(ctx, string(*p.NodeID)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.node_id (2) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 2:node_id: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TReplaceMemberRequest) writeField3(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetAddress() {
+		if err := oprot.WriteFieldBegin(ctx, "address", thrift.STRING, 3); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 3:address: ", p), err)
+		}
+		if err := oprot.WriteString(ctx, string(*p.Address)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.address (3) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 3:address: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TReplaceMemberRequest) Equals(other *TReplaceMemberRequest) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if !p.Ctx.Equals(other.Ctx) {
+		return false
+	}
+	if p.NodeID != other.NodeID {
+		if p.NodeID == nil || other.NodeID == nil {
+			return false
+		}
+		if (*p.NodeID) != (*other.NodeID) {
+			return false
+		}
+	}
+	if p.Address != other.Address {
+		if p.Address == nil || other.Address == nil {
+			return false
+		}
+		if (*p.Address) != (*other.Address) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *TReplaceMemberRequest) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TReplaceMemberRequest(%+v)", *p)
+}
+
+// Attributes:
+//   - Ctx
+//   - NodeID: Absent: the voter whose log is the most complete.
+type TTransferLeaderRequest struct {
+	Ctx    *TRequestContext `thrift:"ctx,1" db:"ctx" json:"ctx,omitempty"`
+	NodeID *string          `thrift:"node_id,2" db:"node_id" json:"node_id,omitempty"`
+}
+
+func NewTTransferLeaderRequest() *TTransferLeaderRequest {
+	return &TTransferLeaderRequest{}
+}
+
+var TTransferLeaderRequest_Ctx_DEFAULT *TRequestContext
+
+func (p *TTransferLeaderRequest) GetCtx() *TRequestContext {
+	if !p.IsSetCtx() {
+		return TTransferLeaderRequest_Ctx_DEFAULT
+	}
+	return p.Ctx
+}
+
+var TTransferLeaderRequest_NodeID_DEFAULT string
+
+func (p *TTransferLeaderRequest) GetNodeID() string {
+	if !p.IsSetNodeID() {
+		return TTransferLeaderRequest_NodeID_DEFAULT
+	}
+	return *p.NodeID
+}
+func (p *TTransferLeaderRequest) IsSetCtx() bool {
+	return p.Ctx != nil
+}
+
+func (p *TTransferLeaderRequest) IsSetNodeID() bool {
+	return p.NodeID != nil
+}
+
+func (p *TTransferLeaderRequest) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 2:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField2(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *TTransferLeaderRequest) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Ctx = &TRequestContext{}
+	if err := p.Ctx.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Ctx), err)
+	}
+	return nil
+}
+
+func (p *TTransferLeaderRequest) ReadField2(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 2: ", err)
+	} else {
+		p.NodeID = &v
+	}
+	return nil
+}
+
+func (p *TTransferLeaderRequest) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TTransferLeaderRequest"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField2(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TTransferLeaderRequest) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetCtx() {
+		if err := oprot.WriteFieldBegin(ctx, "ctx", thrift.STRUCT, 1); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:ctx: ", p), err)
+		}
+		if err := p.Ctx.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Ctx), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 1:ctx: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TTransferLeaderRequest) writeField2(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetNodeID() {
+		if err := oprot.WriteFieldBegin(ctx, "node_id", thrift.STRING, 2); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 2:node_id: ", p), err)
+		}
+		if err := oprot.WriteString(ctx, string(*p.NodeID)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.node_id (2) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 2:node_id: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TTransferLeaderRequest) Equals(other *TTransferLeaderRequest) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if !p.Ctx.Equals(other.Ctx) {
+		return false
+	}
+	if p.NodeID != other.NodeID {
+		if p.NodeID == nil || other.NodeID == nil {
+			return false
+		}
+		if (*p.NodeID) != (*other.NodeID) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *TTransferLeaderRequest) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TTransferLeaderRequest(%+v)", *p)
+}
+
+// Attributes:
+//   - NewLeader_
+type TTransferLeaderResponse struct {
+	NewLeader_ string `thrift:"new_leader,1,required" db:"new_leader" json:"new_leader"`
+}
+
+func NewTTransferLeaderResponse() *TTransferLeaderResponse {
+	return &TTransferLeaderResponse{}
+}
+
+func (p *TTransferLeaderResponse) GetNewLeader_() string {
+	return p.NewLeader_
+}
+func (p *TTransferLeaderResponse) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	var issetNewLeader_ bool = false
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+				issetNewLeader_ = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	if !issetNewLeader_ {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field NewLeader_ is not set"))
+	}
+	return nil
+}
+
+func (p *TTransferLeaderResponse) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 1: ", err)
+	} else {
+		p.NewLeader_ = v
+	}
+	return nil
+}
+
+func (p *TTransferLeaderResponse) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TTransferLeaderResponse"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TTransferLeaderResponse) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "new_leader", thrift.STRING, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:new_leader: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.NewLeader_)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.new_leader (1) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:new_leader: ", p), err)
+	}
+	return err
+}
+
+func (p *TTransferLeaderResponse) Equals(other *TTransferLeaderResponse) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if p.NewLeader_ != other.NewLeader_ {
+		return false
+	}
+	return true
+}
+
+func (p *TTransferLeaderResponse) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TTransferLeaderResponse(%+v)", *p)
+}
+
+// Ends the quarantine that a restore or a recovery began.
+//
+// Attributes:
+//   - Ctx
+//   - Note
+//   - MastersStopped: Every master of the older incarnation is stopped.
+//   - BackendsRestarted: After that, 10 s later at the earliest, every backend was restarted.
+type TReopenClusterRequest struct {
+	Ctx               *TRequestContext `thrift:"ctx,1" db:"ctx" json:"ctx,omitempty"`
+	Note              *string          `thrift:"note,2" db:"note" json:"note,omitempty"`
+	MastersStopped    *bool            `thrift:"masters_stopped,3" db:"masters_stopped" json:"masters_stopped,omitempty"`
+	BackendsRestarted *bool            `thrift:"backends_restarted,4" db:"backends_restarted" json:"backends_restarted,omitempty"`
+}
+
+func NewTReopenClusterRequest() *TReopenClusterRequest {
+	return &TReopenClusterRequest{}
+}
+
+var TReopenClusterRequest_Ctx_DEFAULT *TRequestContext
+
+func (p *TReopenClusterRequest) GetCtx() *TRequestContext {
+	if !p.IsSetCtx() {
+		return TReopenClusterRequest_Ctx_DEFAULT
+	}
+	return p.Ctx
+}
+
+var TReopenClusterRequest_Note_DEFAULT string
+
+func (p *TReopenClusterRequest) GetNote() string {
+	if !p.IsSetNote() {
+		return TReopenClusterRequest_Note_DEFAULT
+	}
+	return *p.Note
+}
+
+var TReopenClusterRequest_MastersStopped_DEFAULT bool
+
+func (p *TReopenClusterRequest) GetMastersStopped() bool {
+	if !p.IsSetMastersStopped() {
+		return TReopenClusterRequest_MastersStopped_DEFAULT
+	}
+	return *p.MastersStopped
+}
+
+var TReopenClusterRequest_BackendsRestarted_DEFAULT bool
+
+func (p *TReopenClusterRequest) GetBackendsRestarted() bool {
+	if !p.IsSetBackendsRestarted() {
+		return TReopenClusterRequest_BackendsRestarted_DEFAULT
+	}
+	return *p.BackendsRestarted
+}
+func (p *TReopenClusterRequest) IsSetCtx() bool {
+	return p.Ctx != nil
+}
+
+func (p *TReopenClusterRequest) IsSetNote() bool {
+	return p.Note != nil
+}
+
+func (p *TReopenClusterRequest) IsSetMastersStopped() bool {
+	return p.MastersStopped != nil
+}
+
+func (p *TReopenClusterRequest) IsSetBackendsRestarted() bool {
+	return p.BackendsRestarted != nil
+}
+
+func (p *TReopenClusterRequest) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 2:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField2(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 3:
+			if fieldTypeId == thrift.BOOL {
+				if err := p.ReadField3(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 4:
+			if fieldTypeId == thrift.BOOL {
+				if err := p.ReadField4(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *TReopenClusterRequest) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Ctx = &TRequestContext{}
+	if err := p.Ctx.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Ctx), err)
+	}
+	return nil
+}
+
+func (p *TReopenClusterRequest) ReadField2(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 2: ", err)
+	} else {
+		p.Note = &v
+	}
+	return nil
+}
+
+func (p *TReopenClusterRequest) ReadField3(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadBool(ctx); err != nil {
+		return thrift.PrependError("error reading field 3: ", err)
+	} else {
+		p.MastersStopped = &v
+	}
+	return nil
+}
+
+func (p *TReopenClusterRequest) ReadField4(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadBool(ctx); err != nil {
+		return thrift.PrependError("error reading field 4: ", err)
+	} else {
+		p.BackendsRestarted = &v
+	}
+	return nil
+}
+
+func (p *TReopenClusterRequest) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TReopenClusterRequest"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField2(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField3(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField4(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TReopenClusterRequest) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetCtx() {
+		if err := oprot.WriteFieldBegin(ctx, "ctx", thrift.STRUCT, 1); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:ctx: ", p), err)
+		}
+		if err := p.Ctx.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Ctx), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 1:ctx: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TReopenClusterRequest) writeField2(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetNote() {
+		if err := oprot.WriteFieldBegin(ctx, "note", thrift.STRING, 2); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 2:note: ", p), err)
+		}
+		if err := oprot.WriteString(ctx, string(*p.Note)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.note (2) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 2:note: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TReopenClusterRequest) writeField3(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetMastersStopped() {
+		if err := oprot.WriteFieldBegin(ctx, "masters_stopped", thrift.BOOL, 3); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 3:masters_stopped: ", p), err)
+		}
+		if err := oprot.WriteBool(ctx, bool(*p.MastersStopped)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.masters_stopped (3) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 3:masters_stopped: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TReopenClusterRequest) writeField4(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetBackendsRestarted() {
+		if err := oprot.WriteFieldBegin(ctx, "backends_restarted", thrift.BOOL, 4); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 4:backends_restarted: ", p), err)
+		}
+		if err := oprot.WriteBool(ctx, bool(*p.BackendsRestarted)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.backends_restarted (4) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 4:backends_restarted: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TReopenClusterRequest) Equals(other *TReopenClusterRequest) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if !p.Ctx.Equals(other.Ctx) {
+		return false
+	}
+	if p.Note != other.Note {
+		if p.Note == nil || other.Note == nil {
+			return false
+		}
+		if (*p.Note) != (*other.Note) {
+			return false
+		}
+	}
+	if p.MastersStopped != other.MastersStopped {
+		if p.MastersStopped == nil || other.MastersStopped == nil {
+			return false
+		}
+		if (*p.MastersStopped) != (*other.MastersStopped) {
+			return false
+		}
+	}
+	if p.BackendsRestarted != other.BackendsRestarted {
+		if p.BackendsRestarted == nil || other.BackendsRestarted == nil {
+			return false
+		}
+		if (*p.BackendsRestarted) != (*other.BackendsRestarted) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *TReopenClusterRequest) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TReopenClusterRequest(%+v)", *p)
+}
+
+// Attributes:
+//   - Node: The leader after it.
+type TReopenClusterResponse struct {
+	Node *TStatusResponse `thrift:"node,1,required" db:"node" json:"node"`
+}
+
+func NewTReopenClusterResponse() *TReopenClusterResponse {
+	return &TReopenClusterResponse{}
+}
+
+var TReopenClusterResponse_Node_DEFAULT *TStatusResponse
+
+func (p *TReopenClusterResponse) GetNode() *TStatusResponse {
+	if !p.IsSetNode() {
+		return TReopenClusterResponse_Node_DEFAULT
+	}
+	return p.Node
+}
+func (p *TReopenClusterResponse) IsSetNode() bool {
+	return p.Node != nil
+}
+
+func (p *TReopenClusterResponse) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	var issetNode bool = false
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+				issetNode = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	if !issetNode {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Node is not set"))
+	}
+	return nil
+}
+
+func (p *TReopenClusterResponse) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Node = &TStatusResponse{}
+	if err := p.Node.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Node), err)
+	}
+	return nil
+}
+
+func (p *TReopenClusterResponse) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TReopenClusterResponse"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TReopenClusterResponse) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "node", thrift.STRUCT, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:node: ", p), err)
+	}
+	if err := p.Node.Write(ctx, oprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Node), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:node: ", p), err)
+	}
+	return err
+}
+
+func (p *TReopenClusterResponse) Equals(other *TReopenClusterResponse) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if !p.Node.Equals(other.Node) {
+		return false
+	}
+	return true
+}
+
+func (p *TReopenClusterResponse) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TReopenClusterResponse(%+v)", *p)
+}
+
+// Attributes:
+//   - Ctx
+type TSnapshotBeginRequest struct {
+	Ctx *TRequestContext `thrift:"ctx,1" db:"ctx" json:"ctx,omitempty"`
+}
+
+func NewTSnapshotBeginRequest() *TSnapshotBeginRequest {
+	return &TSnapshotBeginRequest{}
+}
+
+var TSnapshotBeginRequest_Ctx_DEFAULT *TRequestContext
+
+func (p *TSnapshotBeginRequest) GetCtx() *TRequestContext {
+	if !p.IsSetCtx() {
+		return TSnapshotBeginRequest_Ctx_DEFAULT
+	}
+	return p.Ctx
+}
+func (p *TSnapshotBeginRequest) IsSetCtx() bool {
+	return p.Ctx != nil
+}
+
+func (p *TSnapshotBeginRequest) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *TSnapshotBeginRequest) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Ctx = &TRequestContext{}
+	if err := p.Ctx.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Ctx), err)
+	}
+	return nil
+}
+
+func (p *TSnapshotBeginRequest) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TSnapshotBeginRequest"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TSnapshotBeginRequest) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetCtx() {
+		if err := oprot.WriteFieldBegin(ctx, "ctx", thrift.STRUCT, 1); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:ctx: ", p), err)
+		}
+		if err := p.Ctx.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Ctx), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 1:ctx: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TSnapshotBeginRequest) Equals(other *TSnapshotBeginRequest) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if !p.Ctx.Equals(other.Ctx) {
+		return false
+	}
+	return true
+}
+
+func (p *TSnapshotBeginRequest) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TSnapshotBeginRequest(%+v)", *p)
+}
+
+// A snapshot that is kept open for reading under its id, for a bounded time.
+//
+// Attributes:
+//   - ID
+//   - SizeBytes
+//   - Sha256: Of the bytes that snapshotRead gives; hexadecimal.
+//   - RaftIndex
+//   - RaftTerm
+//   - ClusterID
+//   - Incarnation
+//   - FeatureLevel
+//   - Jobs
+//   - CreatedAtMs
+//   - NodeID: Who made it: a snapshot is read and ended at the node that began it.
+type TSnapshotInfo struct {
+	ID           string  `thrift:"id,1,required" db:"id" json:"id"`
+	SizeBytes    int64   `thrift:"size_bytes,2,required" db:"size_bytes" json:"size_bytes"`
+	Sha256       string  `thrift:"sha256,3,required" db:"sha256" json:"sha256"`
+	RaftIndex    int64   `thrift:"raft_index,4,required" db:"raft_index" json:"raft_index"`
+	RaftTerm     int64   `thrift:"raft_term,5,required" db:"raft_term" json:"raft_term"`
+	ClusterID    int32   `thrift:"cluster_id,6,required" db:"cluster_id" json:"cluster_id"`
+	Incarnation  int64   `thrift:"incarnation,7,required" db:"incarnation" json:"incarnation"`
+	FeatureLevel int32   `thrift:"feature_level,8,required" db:"feature_level" json:"feature_level"`
+	Jobs         int64   `thrift:"jobs,9,required" db:"jobs" json:"jobs"`
+	CreatedAtMs  int64   `thrift:"created_at_ms,10,required" db:"created_at_ms" json:"created_at_ms"`
+	NodeID       *string `thrift:"node_id,11" db:"node_id" json:"node_id,omitempty"`
+}
+
+func NewTSnapshotInfo() *TSnapshotInfo {
+	return &TSnapshotInfo{}
+}
+
+func (p *TSnapshotInfo) GetID() string {
+	return p.ID
+}
+
+func (p *TSnapshotInfo) GetSizeBytes() int64 {
+	return p.SizeBytes
+}
+
+func (p *TSnapshotInfo) GetSha256() string {
+	return p.Sha256
+}
+
+func (p *TSnapshotInfo) GetRaftIndex() int64 {
+	return p.RaftIndex
+}
+
+func (p *TSnapshotInfo) GetRaftTerm() int64 {
+	return p.RaftTerm
+}
+
+func (p *TSnapshotInfo) GetClusterID() int32 {
+	return p.ClusterID
+}
+
+func (p *TSnapshotInfo) GetIncarnation() int64 {
+	return p.Incarnation
+}
+
+func (p *TSnapshotInfo) GetFeatureLevel() int32 {
+	return p.FeatureLevel
+}
+
+func (p *TSnapshotInfo) GetJobs() int64 {
+	return p.Jobs
+}
+
+func (p *TSnapshotInfo) GetCreatedAtMs() int64 {
+	return p.CreatedAtMs
+}
+
+var TSnapshotInfo_NodeID_DEFAULT string
+
+func (p *TSnapshotInfo) GetNodeID() string {
+	if !p.IsSetNodeID() {
+		return TSnapshotInfo_NodeID_DEFAULT
+	}
+	return *p.NodeID
+}
+func (p *TSnapshotInfo) IsSetNodeID() bool {
+	return p.NodeID != nil
+}
+
+func (p *TSnapshotInfo) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	var issetID bool = false
+	var issetSizeBytes bool = false
+	var issetSha256 bool = false
+	var issetRaftIndex bool = false
+	var issetRaftTerm bool = false
+	var issetClusterID bool = false
+	var issetIncarnation bool = false
+	var issetFeatureLevel bool = false
+	var issetJobs bool = false
+	var issetCreatedAtMs bool = false
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+				issetID = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 2:
+			if fieldTypeId == thrift.I64 {
+				if err := p.ReadField2(ctx, iprot); err != nil {
+					return err
+				}
+				issetSizeBytes = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 3:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField3(ctx, iprot); err != nil {
+					return err
+				}
+				issetSha256 = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 4:
+			if fieldTypeId == thrift.I64 {
+				if err := p.ReadField4(ctx, iprot); err != nil {
+					return err
+				}
+				issetRaftIndex = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 5:
+			if fieldTypeId == thrift.I64 {
+				if err := p.ReadField5(ctx, iprot); err != nil {
+					return err
+				}
+				issetRaftTerm = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 6:
+			if fieldTypeId == thrift.I32 {
+				if err := p.ReadField6(ctx, iprot); err != nil {
+					return err
+				}
+				issetClusterID = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 7:
+			if fieldTypeId == thrift.I64 {
+				if err := p.ReadField7(ctx, iprot); err != nil {
+					return err
+				}
+				issetIncarnation = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 8:
+			if fieldTypeId == thrift.I32 {
+				if err := p.ReadField8(ctx, iprot); err != nil {
+					return err
+				}
+				issetFeatureLevel = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 9:
+			if fieldTypeId == thrift.I64 {
+				if err := p.ReadField9(ctx, iprot); err != nil {
+					return err
+				}
+				issetJobs = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 10:
+			if fieldTypeId == thrift.I64 {
+				if err := p.ReadField10(ctx, iprot); err != nil {
+					return err
+				}
+				issetCreatedAtMs = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 11:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField11(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	if !issetID {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field ID is not set"))
+	}
+	if !issetSizeBytes {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field SizeBytes is not set"))
+	}
+	if !issetSha256 {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Sha256 is not set"))
+	}
+	if !issetRaftIndex {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field RaftIndex is not set"))
+	}
+	if !issetRaftTerm {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field RaftTerm is not set"))
+	}
+	if !issetClusterID {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field ClusterID is not set"))
+	}
+	if !issetIncarnation {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Incarnation is not set"))
+	}
+	if !issetFeatureLevel {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field FeatureLevel is not set"))
+	}
+	if !issetJobs {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Jobs is not set"))
+	}
+	if !issetCreatedAtMs {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field CreatedAtMs is not set"))
+	}
+	return nil
+}
+
+func (p *TSnapshotInfo) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 1: ", err)
+	} else {
+		p.ID = v
+	}
+	return nil
+}
+
+func (p *TSnapshotInfo) ReadField2(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI64(ctx); err != nil {
+		return thrift.PrependError("error reading field 2: ", err)
+	} else {
+		p.SizeBytes = v
+	}
+	return nil
+}
+
+func (p *TSnapshotInfo) ReadField3(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 3: ", err)
+	} else {
+		p.Sha256 = v
+	}
+	return nil
+}
+
+func (p *TSnapshotInfo) ReadField4(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI64(ctx); err != nil {
+		return thrift.PrependError("error reading field 4: ", err)
+	} else {
+		p.RaftIndex = v
+	}
+	return nil
+}
+
+func (p *TSnapshotInfo) ReadField5(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI64(ctx); err != nil {
+		return thrift.PrependError("error reading field 5: ", err)
+	} else {
+		p.RaftTerm = v
+	}
+	return nil
+}
+
+func (p *TSnapshotInfo) ReadField6(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI32(ctx); err != nil {
+		return thrift.PrependError("error reading field 6: ", err)
+	} else {
+		p.ClusterID = v
+	}
+	return nil
+}
+
+func (p *TSnapshotInfo) ReadField7(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI64(ctx); err != nil {
+		return thrift.PrependError("error reading field 7: ", err)
+	} else {
+		p.Incarnation = v
+	}
+	return nil
+}
+
+func (p *TSnapshotInfo) ReadField8(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI32(ctx); err != nil {
+		return thrift.PrependError("error reading field 8: ", err)
+	} else {
+		p.FeatureLevel = v
+	}
+	return nil
+}
+
+func (p *TSnapshotInfo) ReadField9(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI64(ctx); err != nil {
+		return thrift.PrependError("error reading field 9: ", err)
+	} else {
+		p.Jobs = v
+	}
+	return nil
+}
+
+func (p *TSnapshotInfo) ReadField10(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI64(ctx); err != nil {
+		return thrift.PrependError("error reading field 10: ", err)
+	} else {
+		p.CreatedAtMs = v
+	}
+	return nil
+}
+
+func (p *TSnapshotInfo) ReadField11(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 11: ", err)
+	} else {
+		p.NodeID = &v
+	}
+	return nil
+}
+
+func (p *TSnapshotInfo) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TSnapshotInfo"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField2(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField3(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField4(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField5(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField6(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField7(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField8(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField9(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField10(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField11(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TSnapshotInfo) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "id", thrift.STRING, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:id: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.ID)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.id (1) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:id: ", p), err)
+	}
+	return err
+}
+
+func (p *TSnapshotInfo) writeField2(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "size_bytes", thrift.I64, 2); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 2:size_bytes: ", p), err)
+	}
+	if err := oprot.WriteI64(ctx, int64(p.SizeBytes)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.size_bytes (2) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 2:size_bytes: ", p), err)
+	}
+	return err
+}
+
+func (p *TSnapshotInfo) writeField3(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "sha256", thrift.STRING, 3); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 3:sha256: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.Sha256)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.sha256 (3) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 3:sha256: ", p), err)
+	}
+	return err
+}
+
+func (p *TSnapshotInfo) writeField4(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "raft_index", thrift.I64, 4); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 4:raft_index: ", p), err)
+	}
+	if err := oprot.WriteI64(ctx, int64(p.RaftIndex)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.raft_index (4) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 4:raft_index: ", p), err)
+	}
+	return err
+}
+
+func (p *TSnapshotInfo) writeField5(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "raft_term", thrift.I64, 5); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 5:raft_term: ", p), err)
+	}
+	if err := oprot.WriteI64(ctx, int64(p.RaftTerm)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.raft_term (5) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 5:raft_term: ", p), err)
+	}
+	return err
+}
+
+func (p *TSnapshotInfo) writeField6(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "cluster_id", thrift.I32, 6); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 6:cluster_id: ", p), err)
+	}
+	if err := oprot.WriteI32(ctx, int32(p.ClusterID)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.cluster_id (6) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 6:cluster_id: ", p), err)
+	}
+	return err
+}
+
+func (p *TSnapshotInfo) writeField7(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "incarnation", thrift.I64, 7); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 7:incarnation: ", p), err)
+	}
+	if err := oprot.WriteI64(ctx, int64(p.Incarnation)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.incarnation (7) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 7:incarnation: ", p), err)
+	}
+	return err
+}
+
+func (p *TSnapshotInfo) writeField8(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "feature_level", thrift.I32, 8); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 8:feature_level: ", p), err)
+	}
+	if err := oprot.WriteI32(ctx, int32(p.FeatureLevel)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.feature_level (8) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 8:feature_level: ", p), err)
+	}
+	return err
+}
+
+func (p *TSnapshotInfo) writeField9(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "jobs", thrift.I64, 9); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 9:jobs: ", p), err)
+	}
+	if err := oprot.WriteI64(ctx, int64(p.Jobs)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.jobs (9) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 9:jobs: ", p), err)
+	}
+	return err
+}
+
+func (p *TSnapshotInfo) writeField10(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "created_at_ms", thrift.I64, 10); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 10:created_at_ms: ", p), err)
+	}
+	if err := oprot.WriteI64(ctx, int64(p.CreatedAtMs)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.created_at_ms (10) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 10:created_at_ms: ", p), err)
+	}
+	return err
+}
+
+func (p *TSnapshotInfo) writeField11(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetNodeID() {
+		if err := oprot.WriteFieldBegin(ctx, "node_id", thrift.STRING, 11); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 11:node_id: ", p), err)
+		}
+		if err := oprot.WriteString(ctx, string(*p.NodeID)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.node_id (11) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 11:node_id: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TSnapshotInfo) Equals(other *TSnapshotInfo) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if p.ID != other.ID {
+		return false
+	}
+	if p.SizeBytes != other.SizeBytes {
+		return false
+	}
+	if p.Sha256 != other.Sha256 {
+		return false
+	}
+	if p.RaftIndex != other.RaftIndex {
+		return false
+	}
+	if p.RaftTerm != other.RaftTerm {
+		return false
+	}
+	if p.ClusterID != other.ClusterID {
+		return false
+	}
+	if p.Incarnation != other.Incarnation {
+		return false
+	}
+	if p.FeatureLevel != other.FeatureLevel {
+		return false
+	}
+	if p.Jobs != other.Jobs {
+		return false
+	}
+	if p.CreatedAtMs != other.CreatedAtMs {
+		return false
+	}
+	if p.NodeID != other.NodeID {
+		if p.NodeID == nil || other.NodeID == nil {
+			return false
+		}
+		if (*p.NodeID) != (*other.NodeID) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *TSnapshotInfo) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TSnapshotInfo(%+v)", *p)
+}
+
+// Attributes:
+//   - Ctx
+//   - ID
+//   - Offset
+//   - Limit: 1..1048576, default 1048576.
+type TSnapshotReadRequest struct {
+	Ctx    *TRequestContext `thrift:"ctx,1" db:"ctx" json:"ctx,omitempty"`
+	ID     *string          `thrift:"id,2" db:"id" json:"id,omitempty"`
+	Offset *int64           `thrift:"offset,3" db:"offset" json:"offset,omitempty"`
+	Limit  *int32           `thrift:"limit,4" db:"limit" json:"limit,omitempty"`
+}
+
+func NewTSnapshotReadRequest() *TSnapshotReadRequest {
+	return &TSnapshotReadRequest{}
+}
+
+var TSnapshotReadRequest_Ctx_DEFAULT *TRequestContext
+
+func (p *TSnapshotReadRequest) GetCtx() *TRequestContext {
+	if !p.IsSetCtx() {
+		return TSnapshotReadRequest_Ctx_DEFAULT
+	}
+	return p.Ctx
+}
+
+var TSnapshotReadRequest_ID_DEFAULT string
+
+func (p *TSnapshotReadRequest) GetID() string {
+	if !p.IsSetID() {
+		return TSnapshotReadRequest_ID_DEFAULT
+	}
+	return *p.ID
+}
+
+var TSnapshotReadRequest_Offset_DEFAULT int64
+
+func (p *TSnapshotReadRequest) GetOffset() int64 {
+	if !p.IsSetOffset() {
+		return TSnapshotReadRequest_Offset_DEFAULT
+	}
+	return *p.Offset
+}
+
+var TSnapshotReadRequest_Limit_DEFAULT int32
+
+func (p *TSnapshotReadRequest) GetLimit() int32 {
+	if !p.IsSetLimit() {
+		return TSnapshotReadRequest_Limit_DEFAULT
+	}
+	return *p.Limit
+}
+func (p *TSnapshotReadRequest) IsSetCtx() bool {
+	return p.Ctx != nil
+}
+
+func (p *TSnapshotReadRequest) IsSetID() bool {
+	return p.ID != nil
+}
+
+func (p *TSnapshotReadRequest) IsSetOffset() bool {
+	return p.Offset != nil
+}
+
+func (p *TSnapshotReadRequest) IsSetLimit() bool {
+	return p.Limit != nil
+}
+
+func (p *TSnapshotReadRequest) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 2:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField2(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 3:
+			if fieldTypeId == thrift.I64 {
+				if err := p.ReadField3(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 4:
+			if fieldTypeId == thrift.I32 {
+				if err := p.ReadField4(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *TSnapshotReadRequest) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Ctx = &TRequestContext{}
+	if err := p.Ctx.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Ctx), err)
+	}
+	return nil
+}
+
+func (p *TSnapshotReadRequest) ReadField2(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 2: ", err)
+	} else {
+		p.ID = &v
+	}
+	return nil
+}
+
+func (p *TSnapshotReadRequest) ReadField3(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI64(ctx); err != nil {
+		return thrift.PrependError("error reading field 3: ", err)
+	} else {
+		p.Offset = &v
+	}
+	return nil
+}
+
+func (p *TSnapshotReadRequest) ReadField4(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI32(ctx); err != nil {
+		return thrift.PrependError("error reading field 4: ", err)
+	} else {
+		p.Limit = &v
+	}
+	return nil
+}
+
+func (p *TSnapshotReadRequest) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TSnapshotReadRequest"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField2(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField3(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField4(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TSnapshotReadRequest) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetCtx() {
+		if err := oprot.WriteFieldBegin(ctx, "ctx", thrift.STRUCT, 1); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:ctx: ", p), err)
+		}
+		if err := p.Ctx.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Ctx), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 1:ctx: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TSnapshotReadRequest) writeField2(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetID() {
+		if err := oprot.WriteFieldBegin(ctx, "id", thrift.STRING, 2); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 2:id: ", p), err)
+		}
+		if err := oprot.WriteString(ctx, string(*p.ID)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.id (2) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 2:id: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TSnapshotReadRequest) writeField3(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetOffset() {
+		if err := oprot.WriteFieldBegin(ctx, "offset", thrift.I64, 3); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 3:offset: ", p), err)
+		}
+		if err := oprot.WriteI64(ctx, int64(*p.Offset)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.offset (3) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 3:offset: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TSnapshotReadRequest) writeField4(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetLimit() {
+		if err := oprot.WriteFieldBegin(ctx, "limit", thrift.I32, 4); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 4:limit: ", p), err)
+		}
+		if err := oprot.WriteI32(ctx, int32(*p.Limit)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.limit (4) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 4:limit: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TSnapshotReadRequest) Equals(other *TSnapshotReadRequest) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if !p.Ctx.Equals(other.Ctx) {
+		return false
+	}
+	if p.ID != other.ID {
+		if p.ID == nil || other.ID == nil {
+			return false
+		}
+		if (*p.ID) != (*other.ID) {
+			return false
+		}
+	}
+	if p.Offset != other.Offset {
+		if p.Offset == nil || other.Offset == nil {
+			return false
+		}
+		if (*p.Offset) != (*other.Offset) {
+			return false
+		}
+	}
+	if p.Limit != other.Limit {
+		if p.Limit == nil || other.Limit == nil {
+			return false
+		}
+		if (*p.Limit) != (*other.Limit) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *TSnapshotReadRequest) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TSnapshotReadRequest(%+v)", *p)
+}
+
+// Attributes:
+//   - Data: Fewer than asked for only at the end; empty past it.
+type TSnapshotReadResponse struct {
+	Data []byte `thrift:"data,1,required" db:"data" json:"data"`
+}
+
+func NewTSnapshotReadResponse() *TSnapshotReadResponse {
+	return &TSnapshotReadResponse{}
+}
+
+func (p *TSnapshotReadResponse) GetData() []byte {
+	return p.Data
+}
+func (p *TSnapshotReadResponse) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	var issetData bool = false
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+				issetData = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	if !issetData {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Data is not set"))
+	}
+	return nil
+}
+
+func (p *TSnapshotReadResponse) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadBinary(ctx); err != nil {
+		return thrift.PrependError("error reading field 1: ", err)
+	} else {
+		p.Data = v
+	}
+	return nil
+}
+
+func (p *TSnapshotReadResponse) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TSnapshotReadResponse"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TSnapshotReadResponse) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "data", thrift.STRING, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:data: ", p), err)
+	}
+	if err := oprot.WriteBinary(ctx, p.Data); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.data (1) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:data: ", p), err)
+	}
+	return err
+}
+
+func (p *TSnapshotReadResponse) Equals(other *TSnapshotReadResponse) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if bytes.Compare(p.Data, other.Data) != 0 {
+		return false
+	}
+	return true
+}
+
+func (p *TSnapshotReadResponse) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TSnapshotReadResponse(%+v)", *p)
+}
+
+// Attributes:
+//   - Ctx
+//   - ID
+type TSnapshotEndRequest struct {
+	Ctx *TRequestContext `thrift:"ctx,1" db:"ctx" json:"ctx,omitempty"`
+	ID  *string          `thrift:"id,2" db:"id" json:"id,omitempty"`
+}
+
+func NewTSnapshotEndRequest() *TSnapshotEndRequest {
+	return &TSnapshotEndRequest{}
+}
+
+var TSnapshotEndRequest_Ctx_DEFAULT *TRequestContext
+
+func (p *TSnapshotEndRequest) GetCtx() *TRequestContext {
+	if !p.IsSetCtx() {
+		return TSnapshotEndRequest_Ctx_DEFAULT
+	}
+	return p.Ctx
+}
+
+var TSnapshotEndRequest_ID_DEFAULT string
+
+func (p *TSnapshotEndRequest) GetID() string {
+	if !p.IsSetID() {
+		return TSnapshotEndRequest_ID_DEFAULT
+	}
+	return *p.ID
+}
+func (p *TSnapshotEndRequest) IsSetCtx() bool {
+	return p.Ctx != nil
+}
+
+func (p *TSnapshotEndRequest) IsSetID() bool {
+	return p.ID != nil
+}
+
+func (p *TSnapshotEndRequest) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 2:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField2(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *TSnapshotEndRequest) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Ctx = &TRequestContext{}
+	if err := p.Ctx.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Ctx), err)
+	}
+	return nil
+}
+
+func (p *TSnapshotEndRequest) ReadField2(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 2: ", err)
+	} else {
+		p.ID = &v
+	}
+	return nil
+}
+
+func (p *TSnapshotEndRequest) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TSnapshotEndRequest"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField2(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TSnapshotEndRequest) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetCtx() {
+		if err := oprot.WriteFieldBegin(ctx, "ctx", thrift.STRUCT, 1); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:ctx: ", p), err)
+		}
+		if err := p.Ctx.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Ctx), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 1:ctx: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TSnapshotEndRequest) writeField2(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetID() {
+		if err := oprot.WriteFieldBegin(ctx, "id", thrift.STRING, 2); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 2:id: ", p), err)
+		}
+		if err := oprot.WriteString(ctx, string(*p.ID)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.id (2) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 2:id: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TSnapshotEndRequest) Equals(other *TSnapshotEndRequest) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if !p.Ctx.Equals(other.Ctx) {
+		return false
+	}
+	if p.ID != other.ID {
+		if p.ID == nil || other.ID == nil {
+			return false
+		}
+		if (*p.ID) != (*other.ID) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *TSnapshotEndRequest) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TSnapshotEndRequest(%+v)", *p)
+}
+
+type TSnapshotEndResponse struct {
+}
+
+func NewTSnapshotEndResponse() *TSnapshotEndResponse {
+	return &TSnapshotEndResponse{}
+}
+
+func (p *TSnapshotEndResponse) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+			return err
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *TSnapshotEndResponse) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TSnapshotEndResponse"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TSnapshotEndResponse) Equals(other *TSnapshotEndResponse) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	return true
+}
+
+func (p *TSnapshotEndResponse) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TSnapshotEndResponse(%+v)", *p)
+}
+
+// A token as it is listed; the token itself is shown once, when it is created.
+//
+// Attributes:
+//   - Name
+//   - Role: read, submit, operate or admin; each includes the ones before.
+//   - CreatedAtMs
+//   - CreatedBy
+type TToken struct {
+	Name        string `thrift:"name,1,required" db:"name" json:"name"`
+	Role        string `thrift:"role,2,required" db:"role" json:"role"`
+	CreatedAtMs int64  `thrift:"created_at_ms,3,required" db:"created_at_ms" json:"created_at_ms"`
+	CreatedBy   string `thrift:"created_by,4,required" db:"created_by" json:"created_by"`
+}
+
+func NewTToken() *TToken {
+	return &TToken{}
+}
+
+func (p *TToken) GetName() string {
+	return p.Name
+}
+
+func (p *TToken) GetRole() string {
+	return p.Role
+}
+
+func (p *TToken) GetCreatedAtMs() int64 {
+	return p.CreatedAtMs
+}
+
+func (p *TToken) GetCreatedBy() string {
+	return p.CreatedBy
+}
+func (p *TToken) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	var issetName bool = false
+	var issetRole bool = false
+	var issetCreatedAtMs bool = false
+	var issetCreatedBy bool = false
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+				issetName = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 2:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField2(ctx, iprot); err != nil {
+					return err
+				}
+				issetRole = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 3:
+			if fieldTypeId == thrift.I64 {
+				if err := p.ReadField3(ctx, iprot); err != nil {
+					return err
+				}
+				issetCreatedAtMs = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 4:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField4(ctx, iprot); err != nil {
+					return err
+				}
+				issetCreatedBy = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	if !issetName {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Name is not set"))
+	}
+	if !issetRole {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Role is not set"))
+	}
+	if !issetCreatedAtMs {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field CreatedAtMs is not set"))
+	}
+	if !issetCreatedBy {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field CreatedBy is not set"))
+	}
+	return nil
+}
+
+func (p *TToken) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 1: ", err)
+	} else {
+		p.Name = v
+	}
+	return nil
+}
+
+func (p *TToken) ReadField2(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 2: ", err)
+	} else {
+		p.Role = v
+	}
+	return nil
+}
+
+func (p *TToken) ReadField3(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI64(ctx); err != nil {
+		return thrift.PrependError("error reading field 3: ", err)
+	} else {
+		p.CreatedAtMs = v
+	}
+	return nil
+}
+
+func (p *TToken) ReadField4(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 4: ", err)
+	} else {
+		p.CreatedBy = v
+	}
+	return nil
+}
+
+func (p *TToken) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TToken"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField2(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField3(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField4(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TToken) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "name", thrift.STRING, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:name: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.Name)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.name (1) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:name: ", p), err)
+	}
+	return err
+}
+
+func (p *TToken) writeField2(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "role", thrift.STRING, 2); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 2:role: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.Role)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.role (2) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 2:role: ", p), err)
+	}
+	return err
+}
+
+func (p *TToken) writeField3(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "created_at_ms", thrift.I64, 3); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 3:created_at_ms: ", p), err)
+	}
+	if err := oprot.WriteI64(ctx, int64(p.CreatedAtMs)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.created_at_ms (3) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 3:created_at_ms: ", p), err)
+	}
+	return err
+}
+
+func (p *TToken) writeField4(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "created_by", thrift.STRING, 4); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 4:created_by: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.CreatedBy)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.created_by (4) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 4:created_by: ", p), err)
+	}
+	return err
+}
+
+func (p *TToken) Equals(other *TToken) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if p.Name != other.Name {
+		return false
+	}
+	if p.Role != other.Role {
+		return false
+	}
+	if p.CreatedAtMs != other.CreatedAtMs {
+		return false
+	}
+	if p.CreatedBy != other.CreatedBy {
+		return false
+	}
+	return true
+}
+
+func (p *TToken) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TToken(%+v)", *p)
+}
+
+// Attributes:
+//   - Ctx
+//   - Name
+//   - Role
+type TCreateTokenRequest struct {
+	Ctx  *TRequestContext `thrift:"ctx,1" db:"ctx" json:"ctx,omitempty"`
+	Name *string          `thrift:"name,2" db:"name" json:"name,omitempty"`
+	Role *string          `thrift:"role,3" db:"role" json:"role,omitempty"`
+}
+
+func NewTCreateTokenRequest() *TCreateTokenRequest {
+	return &TCreateTokenRequest{}
+}
+
+var TCreateTokenRequest_Ctx_DEFAULT *TRequestContext
+
+func (p *TCreateTokenRequest) GetCtx() *TRequestContext {
+	if !p.IsSetCtx() {
+		return TCreateTokenRequest_Ctx_DEFAULT
+	}
+	return p.Ctx
+}
+
+var TCreateTokenRequest_Name_DEFAULT string
+
+func (p *TCreateTokenRequest) GetName() string {
+	if !p.IsSetName() {
+		return TCreateTokenRequest_Name_DEFAULT
+	}
+	return *p.Name
+}
+
+var TCreateTokenRequest_Role_DEFAULT string
+
+func (p *TCreateTokenRequest) GetRole() string {
+	if !p.IsSetRole() {
+		return TCreateTokenRequest_Role_DEFAULT
+	}
+	return *p.Role
+}
+func (p *TCreateTokenRequest) IsSetCtx() bool {
+	return p.Ctx != nil
+}
+
+func (p *TCreateTokenRequest) IsSetName() bool {
+	return p.Name != nil
+}
+
+func (p *TCreateTokenRequest) IsSetRole() bool {
+	return p.Role != nil
+}
+
+func (p *TCreateTokenRequest) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 2:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField2(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 3:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField3(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *TCreateTokenRequest) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Ctx = &TRequestContext{}
+	if err := p.Ctx.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Ctx), err)
+	}
+	return nil
+}
+
+func (p *TCreateTokenRequest) ReadField2(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 2: ", err)
+	} else {
+		p.Name = &v
+	}
+	return nil
+}
+
+func (p *TCreateTokenRequest) ReadField3(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 3: ", err)
+	} else {
+		p.Role = &v
+	}
+	return nil
+}
+
+func (p *TCreateTokenRequest) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TCreateTokenRequest"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField2(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField3(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TCreateTokenRequest) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetCtx() {
+		if err := oprot.WriteFieldBegin(ctx, "ctx", thrift.STRUCT, 1); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:ctx: ", p), err)
+		}
+		if err := p.Ctx.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Ctx), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 1:ctx: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TCreateTokenRequest) writeField2(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetName() {
+		if err := oprot.WriteFieldBegin(ctx, "name", thrift.STRING, 2); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 2:name: ", p), err)
+		}
+		if err := oprot.WriteString(ctx, string(*p.Name)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.name (2) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 2:name: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TCreateTokenRequest) writeField3(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetRole() {
+		if err := oprot.WriteFieldBegin(ctx, "role", thrift.STRING, 3); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 3:role: ", p), err)
+		}
+		if err := oprot.WriteString(ctx, string(*p.Role)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.role (3) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 3:role: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TCreateTokenRequest) Equals(other *TCreateTokenRequest) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if !p.Ctx.Equals(other.Ctx) {
+		return false
+	}
+	if p.Name != other.Name {
+		if p.Name == nil || other.Name == nil {
+			return false
+		}
+		if (*p.Name) != (*other.Name) {
+			return false
+		}
+	}
+	if p.Role != other.Role {
+		if p.Role == nil || other.Role == nil {
+			return false
+		}
+		if (*p.Role) != (*other.Role) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *TCreateTokenRequest) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TCreateTokenRequest(%+v)", *p)
+}
+
+// Attributes:
+//   - Token: The secret; kept nowhere, and so never shown again.
+//   - Info
+type TCreateTokenResponse struct {
+	Token string  `thrift:"token,1,required" db:"token" json:"token"`
+	Info  *TToken `thrift:"info,2,required" db:"info" json:"info"`
+}
+
+func NewTCreateTokenResponse() *TCreateTokenResponse {
+	return &TCreateTokenResponse{}
+}
+
+func (p *TCreateTokenResponse) GetToken() string {
+	return p.Token
+}
+
+var TCreateTokenResponse_Info_DEFAULT *TToken
+
+func (p *TCreateTokenResponse) GetInfo() *TToken {
+	if !p.IsSetInfo() {
+		return TCreateTokenResponse_Info_DEFAULT
+	}
+	return p.Info
+}
+func (p *TCreateTokenResponse) IsSetInfo() bool {
+	return p.Info != nil
+}
+
+func (p *TCreateTokenResponse) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	var issetToken bool = false
+	var issetInfo bool = false
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+				issetToken = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 2:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField2(ctx, iprot); err != nil {
+					return err
+				}
+				issetInfo = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	if !issetToken {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Token is not set"))
+	}
+	if !issetInfo {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Info is not set"))
+	}
+	return nil
+}
+
+func (p *TCreateTokenResponse) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 1: ", err)
+	} else {
+		p.Token = v
+	}
+	return nil
+}
+
+func (p *TCreateTokenResponse) ReadField2(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Info = &TToken{}
+	if err := p.Info.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Info), err)
+	}
+	return nil
+}
+
+func (p *TCreateTokenResponse) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TCreateTokenResponse"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField2(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TCreateTokenResponse) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "token", thrift.STRING, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:token: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.Token)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.token (1) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:token: ", p), err)
+	}
+	return err
+}
+
+func (p *TCreateTokenResponse) writeField2(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "info", thrift.STRUCT, 2); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 2:info: ", p), err)
+	}
+	if err := p.Info.Write(ctx, oprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Info), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 2:info: ", p), err)
+	}
+	return err
+}
+
+func (p *TCreateTokenResponse) Equals(other *TCreateTokenResponse) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if p.Token != other.Token {
+		return false
+	}
+	if !p.Info.Equals(other.Info) {
+		return false
+	}
+	return true
+}
+
+func (p *TCreateTokenResponse) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TCreateTokenResponse(%+v)", *p)
+}
+
+// Attributes:
+//   - Tokens: By name.
+type TListTokensResponse struct {
+	Tokens []*TToken `thrift:"tokens,1,required" db:"tokens" json:"tokens"`
+}
+
+func NewTListTokensResponse() *TListTokensResponse {
+	return &TListTokensResponse{}
+}
+
+func (p *TListTokensResponse) GetTokens() []*TToken {
+	return p.Tokens
+}
+func (p *TListTokensResponse) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	var issetTokens bool = false
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.LIST {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+				issetTokens = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	if !issetTokens {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Tokens is not set"))
+	}
+	return nil
+}
+
+func (p *TListTokensResponse) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	_, size, err := iprot.ReadListBegin(ctx)
+	if err != nil {
+		return thrift.PrependError("error reading list begin: ", err)
+	}
+	tSlice := make([]*TToken, 0, size)
+	p.Tokens = tSlice
+	for i := 0; i < size; i++ {
+		_elem54 := &TToken{}
+		if err := _elem54.Read(ctx, iprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", _elem54), err)
+		}
+		p.Tokens = append(p.Tokens, _elem54)
+	}
+	if err := iprot.ReadListEnd(ctx); err != nil {
+		return thrift.PrependError("error reading list end: ", err)
+	}
+	return nil
+}
+
+func (p *TListTokensResponse) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TListTokensResponse"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TListTokensResponse) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "tokens", thrift.LIST, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:tokens: ", p), err)
+	}
+	if err := oprot.WriteListBegin(ctx, thrift.STRUCT, len(p.Tokens)); err != nil {
+		return thrift.PrependError("error writing list begin: ", err)
+	}
+	for _, v := range p.Tokens {
+		if err := v.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", v), err)
+		}
+	}
+	if err := oprot.WriteListEnd(ctx); err != nil {
+		return thrift.PrependError("error writing list end: ", err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:tokens: ", p), err)
+	}
+	return err
+}
+
+func (p *TListTokensResponse) Equals(other *TListTokensResponse) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if len(p.Tokens) != len(other.Tokens) {
+		return false
+	}
+	for i, _tgt := range p.Tokens {
+		_src55 := other.Tokens[i]
+		if !_tgt.Equals(_src55) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *TListTokensResponse) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TListTokensResponse(%+v)", *p)
+}
+
+// Attributes:
+//   - Ctx
+//   - Name
+type TRevokeTokenRequest struct {
+	Ctx  *TRequestContext `thrift:"ctx,1" db:"ctx" json:"ctx,omitempty"`
+	Name *string          `thrift:"name,2" db:"name" json:"name,omitempty"`
+}
+
+func NewTRevokeTokenRequest() *TRevokeTokenRequest {
+	return &TRevokeTokenRequest{}
+}
+
+var TRevokeTokenRequest_Ctx_DEFAULT *TRequestContext
+
+func (p *TRevokeTokenRequest) GetCtx() *TRequestContext {
+	if !p.IsSetCtx() {
+		return TRevokeTokenRequest_Ctx_DEFAULT
+	}
+	return p.Ctx
+}
+
+var TRevokeTokenRequest_Name_DEFAULT string
+
+func (p *TRevokeTokenRequest) GetName() string {
+	if !p.IsSetName() {
+		return TRevokeTokenRequest_Name_DEFAULT
+	}
+	return *p.Name
+}
+func (p *TRevokeTokenRequest) IsSetCtx() bool {
+	return p.Ctx != nil
+}
+
+func (p *TRevokeTokenRequest) IsSetName() bool {
+	return p.Name != nil
+}
+
+func (p *TRevokeTokenRequest) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 2:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField2(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *TRevokeTokenRequest) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Ctx = &TRequestContext{}
+	if err := p.Ctx.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Ctx), err)
+	}
+	return nil
+}
+
+func (p *TRevokeTokenRequest) ReadField2(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 2: ", err)
+	} else {
+		p.Name = &v
+	}
+	return nil
+}
+
+func (p *TRevokeTokenRequest) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TRevokeTokenRequest"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField2(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TRevokeTokenRequest) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetCtx() {
+		if err := oprot.WriteFieldBegin(ctx, "ctx", thrift.STRUCT, 1); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:ctx: ", p), err)
+		}
+		if err := p.Ctx.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Ctx), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 1:ctx: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TRevokeTokenRequest) writeField2(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetName() {
+		if err := oprot.WriteFieldBegin(ctx, "name", thrift.STRING, 2); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 2:name: ", p), err)
+		}
+		if err := oprot.WriteString(ctx, string(*p.Name)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.name (2) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 2:name: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TRevokeTokenRequest) Equals(other *TRevokeTokenRequest) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if !p.Ctx.Equals(other.Ctx) {
+		return false
+	}
+	if p.Name != other.Name {
+		if p.Name == nil || other.Name == nil {
+			return false
+		}
+		if (*p.Name) != (*other.Name) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *TRevokeTokenRequest) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TRevokeTokenRequest(%+v)", *p)
 }
 
 type AdminService interface {
@@ -20452,6 +26370,48 @@ type AdminService interface {
 	// Parameters:
 	//  - Request
 	SettingsHistory(ctx context.Context, request *TSettingsHistoryRequest) (_r *TSettingsHistoryResponse, _err error)
+	// Answered by the leader; with stale by the node itself.
+	//
+	// Parameters:
+	//  - Request
+	ClusterStatus(ctx context.Context, request *TListRequest) (_r *TClusterStatusResponse, _err error)
+	// The new member is a voter once it has caught up, which it may not have when this answers.
+	//
+	// Parameters:
+	//  - Request
+	AddMember(ctx context.Context, request *TAddMemberRequest) (_r *TClusterMember, _err error)
+	// Parameters:
+	//  - Request
+	RemoveMember(ctx context.Context, request *TMemberRequest) (_r *TRemoveResponse, _err error)
+	// Parameters:
+	//  - Request
+	ReplaceMember(ctx context.Context, request *TReplaceMemberRequest) (_r *TClusterMember, _err error)
+	// Parameters:
+	//  - Request
+	TransferLeader(ctx context.Context, request *TTransferLeaderRequest) (_r *TTransferLeaderResponse, _err error)
+	// Parameters:
+	//  - Request
+	ReopenCluster(ctx context.Context, request *TReopenClusterRequest) (_r *TReopenClusterResponse, _err error)
+	// Of the leader's state; with stale of the node's own.
+	//
+	// Parameters:
+	//  - Request
+	SnapshotBegin(ctx context.Context, request *TSnapshotBeginRequest) (_r *TSnapshotInfo, _err error)
+	// Parameters:
+	//  - Request
+	SnapshotRead(ctx context.Context, request *TSnapshotReadRequest) (_r *TSnapshotReadResponse, _err error)
+	// Parameters:
+	//  - Request
+	SnapshotEnd(ctx context.Context, request *TSnapshotEndRequest) (_r *TSnapshotEndResponse, _err error)
+	// Parameters:
+	//  - Request
+	CreateToken(ctx context.Context, request *TCreateTokenRequest) (_r *TCreateTokenResponse, _err error)
+	// Parameters:
+	//  - Request
+	ListTokens(ctx context.Context, request *TListRequest) (_r *TListTokensResponse, _err error)
+	// Parameters:
+	//  - Request
+	RevokeToken(ctx context.Context, request *TRevokeTokenRequest) (_r *TRemoveResponse, _err error)
 }
 
 type AdminServiceClient struct {
@@ -20492,22 +26452,22 @@ func (p *AdminServiceClient) SetLastResponseMeta_(meta thrift.ResponseMeta) {
 // Parameters:
 //   - Request
 func (p *AdminServiceClient) Status(ctx context.Context, request *TListRequest) (_r *TStatusResponse, _err error) {
-	var _args50 AdminServiceStatusArgs
-	_args50.Request = request
-	var _result52 AdminServiceStatusResult
-	var _meta51 thrift.ResponseMeta
-	_meta51, _err = p.Client_().Call(ctx, "status", &_args50, &_result52)
-	p.SetLastResponseMeta_(_meta51)
+	var _args56 AdminServiceStatusArgs
+	_args56.Request = request
+	var _result58 AdminServiceStatusResult
+	var _meta57 thrift.ResponseMeta
+	_meta57, _err = p.Client_().Call(ctx, "status", &_args56, &_result58)
+	p.SetLastResponseMeta_(_meta57)
 	if _err != nil {
 		return
 	}
 	switch {
-	case _result52.Error != nil:
-		return _r, _result52.Error
+	case _result58.Error != nil:
+		return _r, _result58.Error
 	}
 
-	if _ret53 := _result52.GetSuccess(); _ret53 != nil {
-		return _ret53, nil
+	if _ret59 := _result58.GetSuccess(); _ret59 != nil {
+		return _ret59, nil
 	}
 	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "status failed: unknown result")
 }
@@ -20515,22 +26475,22 @@ func (p *AdminServiceClient) Status(ctx context.Context, request *TListRequest) 
 // Parameters:
 //   - Request
 func (p *AdminServiceClient) Submit(ctx context.Context, request *TSubmitRequest) (_r *TSubmitResponse, _err error) {
-	var _args54 AdminServiceSubmitArgs
-	_args54.Request = request
-	var _result56 AdminServiceSubmitResult
-	var _meta55 thrift.ResponseMeta
-	_meta55, _err = p.Client_().Call(ctx, "submit", &_args54, &_result56)
-	p.SetLastResponseMeta_(_meta55)
+	var _args60 AdminServiceSubmitArgs
+	_args60.Request = request
+	var _result62 AdminServiceSubmitResult
+	var _meta61 thrift.ResponseMeta
+	_meta61, _err = p.Client_().Call(ctx, "submit", &_args60, &_result62)
+	p.SetLastResponseMeta_(_meta61)
 	if _err != nil {
 		return
 	}
 	switch {
-	case _result56.Error != nil:
-		return _r, _result56.Error
+	case _result62.Error != nil:
+		return _r, _result62.Error
 	}
 
-	if _ret57 := _result56.GetSuccess(); _ret57 != nil {
-		return _ret57, nil
+	if _ret63 := _result62.GetSuccess(); _ret63 != nil {
+		return _ret63, nil
 	}
 	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "submit failed: unknown result")
 }
@@ -20538,22 +26498,22 @@ func (p *AdminServiceClient) Submit(ctx context.Context, request *TSubmitRequest
 // Parameters:
 //   - Request
 func (p *AdminServiceClient) GetJob(ctx context.Context, request *TGetJobRequest) (_r *TJob, _err error) {
-	var _args58 AdminServiceGetJobArgs
-	_args58.Request = request
-	var _result60 AdminServiceGetJobResult
-	var _meta59 thrift.ResponseMeta
-	_meta59, _err = p.Client_().Call(ctx, "getJob", &_args58, &_result60)
-	p.SetLastResponseMeta_(_meta59)
+	var _args64 AdminServiceGetJobArgs
+	_args64.Request = request
+	var _result66 AdminServiceGetJobResult
+	var _meta65 thrift.ResponseMeta
+	_meta65, _err = p.Client_().Call(ctx, "getJob", &_args64, &_result66)
+	p.SetLastResponseMeta_(_meta65)
 	if _err != nil {
 		return
 	}
 	switch {
-	case _result60.Error != nil:
-		return _r, _result60.Error
+	case _result66.Error != nil:
+		return _r, _result66.Error
 	}
 
-	if _ret61 := _result60.GetSuccess(); _ret61 != nil {
-		return _ret61, nil
+	if _ret67 := _result66.GetSuccess(); _ret67 != nil {
+		return _ret67, nil
 	}
 	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "getJob failed: unknown result")
 }
@@ -20561,22 +26521,22 @@ func (p *AdminServiceClient) GetJob(ctx context.Context, request *TGetJobRequest
 // Parameters:
 //   - Request
 func (p *AdminServiceClient) ListJobs(ctx context.Context, request *TListJobsRequest) (_r *TListJobsResponse, _err error) {
-	var _args62 AdminServiceListJobsArgs
-	_args62.Request = request
-	var _result64 AdminServiceListJobsResult
-	var _meta63 thrift.ResponseMeta
-	_meta63, _err = p.Client_().Call(ctx, "listJobs", &_args62, &_result64)
-	p.SetLastResponseMeta_(_meta63)
+	var _args68 AdminServiceListJobsArgs
+	_args68.Request = request
+	var _result70 AdminServiceListJobsResult
+	var _meta69 thrift.ResponseMeta
+	_meta69, _err = p.Client_().Call(ctx, "listJobs", &_args68, &_result70)
+	p.SetLastResponseMeta_(_meta69)
 	if _err != nil {
 		return
 	}
 	switch {
-	case _result64.Error != nil:
-		return _r, _result64.Error
+	case _result70.Error != nil:
+		return _r, _result70.Error
 	}
 
-	if _ret65 := _result64.GetSuccess(); _ret65 != nil {
-		return _ret65, nil
+	if _ret71 := _result70.GetSuccess(); _ret71 != nil {
+		return _ret71, nil
 	}
 	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "listJobs failed: unknown result")
 }
@@ -20584,22 +26544,22 @@ func (p *AdminServiceClient) ListJobs(ctx context.Context, request *TListJobsReq
 // Parameters:
 //   - Request
 func (p *AdminServiceClient) JobHistory(ctx context.Context, request *TJobHistoryRequest) (_r *TJobHistoryResponse, _err error) {
-	var _args66 AdminServiceJobHistoryArgs
-	_args66.Request = request
-	var _result68 AdminServiceJobHistoryResult
-	var _meta67 thrift.ResponseMeta
-	_meta67, _err = p.Client_().Call(ctx, "jobHistory", &_args66, &_result68)
-	p.SetLastResponseMeta_(_meta67)
+	var _args72 AdminServiceJobHistoryArgs
+	_args72.Request = request
+	var _result74 AdminServiceJobHistoryResult
+	var _meta73 thrift.ResponseMeta
+	_meta73, _err = p.Client_().Call(ctx, "jobHistory", &_args72, &_result74)
+	p.SetLastResponseMeta_(_meta73)
 	if _err != nil {
 		return
 	}
 	switch {
-	case _result68.Error != nil:
-		return _r, _result68.Error
+	case _result74.Error != nil:
+		return _r, _result74.Error
 	}
 
-	if _ret69 := _result68.GetSuccess(); _ret69 != nil {
-		return _ret69, nil
+	if _ret75 := _result74.GetSuccess(); _ret75 != nil {
+		return _ret75, nil
 	}
 	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "jobHistory failed: unknown result")
 }
@@ -20607,22 +26567,22 @@ func (p *AdminServiceClient) JobHistory(ctx context.Context, request *TJobHistor
 // Parameters:
 //   - Request
 func (p *AdminServiceClient) WaitJob(ctx context.Context, request *TWaitJobRequest) (_r *TJob, _err error) {
-	var _args70 AdminServiceWaitJobArgs
-	_args70.Request = request
-	var _result72 AdminServiceWaitJobResult
-	var _meta71 thrift.ResponseMeta
-	_meta71, _err = p.Client_().Call(ctx, "waitJob", &_args70, &_result72)
-	p.SetLastResponseMeta_(_meta71)
+	var _args76 AdminServiceWaitJobArgs
+	_args76.Request = request
+	var _result78 AdminServiceWaitJobResult
+	var _meta77 thrift.ResponseMeta
+	_meta77, _err = p.Client_().Call(ctx, "waitJob", &_args76, &_result78)
+	p.SetLastResponseMeta_(_meta77)
 	if _err != nil {
 		return
 	}
 	switch {
-	case _result72.Error != nil:
-		return _r, _result72.Error
+	case _result78.Error != nil:
+		return _r, _result78.Error
 	}
 
-	if _ret73 := _result72.GetSuccess(); _ret73 != nil {
-		return _ret73, nil
+	if _ret79 := _result78.GetSuccess(); _ret79 != nil {
+		return _ret79, nil
 	}
 	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "waitJob failed: unknown result")
 }
@@ -20630,22 +26590,22 @@ func (p *AdminServiceClient) WaitJob(ctx context.Context, request *TWaitJobReque
 // Parameters:
 //   - Request
 func (p *AdminServiceClient) CancelJob(ctx context.Context, request *TJobVerbRequest) (_r *TJob, _err error) {
-	var _args74 AdminServiceCancelJobArgs
-	_args74.Request = request
-	var _result76 AdminServiceCancelJobResult
-	var _meta75 thrift.ResponseMeta
-	_meta75, _err = p.Client_().Call(ctx, "cancelJob", &_args74, &_result76)
-	p.SetLastResponseMeta_(_meta75)
+	var _args80 AdminServiceCancelJobArgs
+	_args80.Request = request
+	var _result82 AdminServiceCancelJobResult
+	var _meta81 thrift.ResponseMeta
+	_meta81, _err = p.Client_().Call(ctx, "cancelJob", &_args80, &_result82)
+	p.SetLastResponseMeta_(_meta81)
 	if _err != nil {
 		return
 	}
 	switch {
-	case _result76.Error != nil:
-		return _r, _result76.Error
+	case _result82.Error != nil:
+		return _r, _result82.Error
 	}
 
-	if _ret77 := _result76.GetSuccess(); _ret77 != nil {
-		return _ret77, nil
+	if _ret83 := _result82.GetSuccess(); _ret83 != nil {
+		return _ret83, nil
 	}
 	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "cancelJob failed: unknown result")
 }
@@ -20653,22 +26613,22 @@ func (p *AdminServiceClient) CancelJob(ctx context.Context, request *TJobVerbReq
 // Parameters:
 //   - Request
 func (p *AdminServiceClient) ReleaseSlot(ctx context.Context, request *TJobVerbRequest) (_r *TJob, _err error) {
-	var _args78 AdminServiceReleaseSlotArgs
-	_args78.Request = request
-	var _result80 AdminServiceReleaseSlotResult
-	var _meta79 thrift.ResponseMeta
-	_meta79, _err = p.Client_().Call(ctx, "releaseSlot", &_args78, &_result80)
-	p.SetLastResponseMeta_(_meta79)
+	var _args84 AdminServiceReleaseSlotArgs
+	_args84.Request = request
+	var _result86 AdminServiceReleaseSlotResult
+	var _meta85 thrift.ResponseMeta
+	_meta85, _err = p.Client_().Call(ctx, "releaseSlot", &_args84, &_result86)
+	p.SetLastResponseMeta_(_meta85)
 	if _err != nil {
 		return
 	}
 	switch {
-	case _result80.Error != nil:
-		return _r, _result80.Error
+	case _result86.Error != nil:
+		return _r, _result86.Error
 	}
 
-	if _ret81 := _result80.GetSuccess(); _ret81 != nil {
-		return _ret81, nil
+	if _ret87 := _result86.GetSuccess(); _ret87 != nil {
+		return _ret87, nil
 	}
 	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "releaseSlot failed: unknown result")
 }
@@ -20679,22 +26639,22 @@ func (p *AdminServiceClient) ReleaseSlot(ctx context.Context, request *TJobVerbR
 // Parameters:
 //   - Request
 func (p *AdminServiceClient) ForceReleaseJob(ctx context.Context, request *TJobVerbRequest) (_r *TJob, _err error) {
-	var _args82 AdminServiceForceReleaseJobArgs
-	_args82.Request = request
-	var _result84 AdminServiceForceReleaseJobResult
-	var _meta83 thrift.ResponseMeta
-	_meta83, _err = p.Client_().Call(ctx, "forceReleaseJob", &_args82, &_result84)
-	p.SetLastResponseMeta_(_meta83)
+	var _args88 AdminServiceForceReleaseJobArgs
+	_args88.Request = request
+	var _result90 AdminServiceForceReleaseJobResult
+	var _meta89 thrift.ResponseMeta
+	_meta89, _err = p.Client_().Call(ctx, "forceReleaseJob", &_args88, &_result90)
+	p.SetLastResponseMeta_(_meta89)
 	if _err != nil {
 		return
 	}
 	switch {
-	case _result84.Error != nil:
-		return _r, _result84.Error
+	case _result90.Error != nil:
+		return _r, _result90.Error
 	}
 
-	if _ret85 := _result84.GetSuccess(); _ret85 != nil {
-		return _ret85, nil
+	if _ret91 := _result90.GetSuccess(); _ret91 != nil {
+		return _ret91, nil
 	}
 	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "forceReleaseJob failed: unknown result")
 }
@@ -20702,22 +26662,22 @@ func (p *AdminServiceClient) ForceReleaseJob(ctx context.Context, request *TJobV
 // Parameters:
 //   - Request
 func (p *AdminServiceClient) ExplainJob(ctx context.Context, request *TGetJobRequest) (_r *TExplainJobResponse, _err error) {
-	var _args86 AdminServiceExplainJobArgs
-	_args86.Request = request
-	var _result88 AdminServiceExplainJobResult
-	var _meta87 thrift.ResponseMeta
-	_meta87, _err = p.Client_().Call(ctx, "explainJob", &_args86, &_result88)
-	p.SetLastResponseMeta_(_meta87)
+	var _args92 AdminServiceExplainJobArgs
+	_args92.Request = request
+	var _result94 AdminServiceExplainJobResult
+	var _meta93 thrift.ResponseMeta
+	_meta93, _err = p.Client_().Call(ctx, "explainJob", &_args92, &_result94)
+	p.SetLastResponseMeta_(_meta93)
 	if _err != nil {
 		return
 	}
 	switch {
-	case _result88.Error != nil:
-		return _r, _result88.Error
+	case _result94.Error != nil:
+		return _r, _result94.Error
 	}
 
-	if _ret89 := _result88.GetSuccess(); _ret89 != nil {
-		return _ret89, nil
+	if _ret95 := _result94.GetSuccess(); _ret95 != nil {
+		return _ret95, nil
 	}
 	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "explainJob failed: unknown result")
 }
@@ -20725,22 +26685,22 @@ func (p *AdminServiceClient) ExplainJob(ctx context.Context, request *TGetJobReq
 // Parameters:
 //   - Request
 func (p *AdminServiceClient) WatchJobs(ctx context.Context, request *TWatchJobsRequest) (_r *TWatchJobsResponse, _err error) {
-	var _args90 AdminServiceWatchJobsArgs
-	_args90.Request = request
-	var _result92 AdminServiceWatchJobsResult
-	var _meta91 thrift.ResponseMeta
-	_meta91, _err = p.Client_().Call(ctx, "watchJobs", &_args90, &_result92)
-	p.SetLastResponseMeta_(_meta91)
+	var _args96 AdminServiceWatchJobsArgs
+	_args96.Request = request
+	var _result98 AdminServiceWatchJobsResult
+	var _meta97 thrift.ResponseMeta
+	_meta97, _err = p.Client_().Call(ctx, "watchJobs", &_args96, &_result98)
+	p.SetLastResponseMeta_(_meta97)
 	if _err != nil {
 		return
 	}
 	switch {
-	case _result92.Error != nil:
-		return _r, _result92.Error
+	case _result98.Error != nil:
+		return _r, _result98.Error
 	}
 
-	if _ret93 := _result92.GetSuccess(); _ret93 != nil {
-		return _ret93, nil
+	if _ret99 := _result98.GetSuccess(); _ret99 != nil {
+		return _ret99, nil
 	}
 	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "watchJobs failed: unknown result")
 }
@@ -20748,22 +26708,22 @@ func (p *AdminServiceClient) WatchJobs(ctx context.Context, request *TWatchJobsR
 // Parameters:
 //   - Request
 func (p *AdminServiceClient) InspectDataset(ctx context.Context, request *TInspectDatasetRequest) (_r *TInspectDatasetResponse, _err error) {
-	var _args94 AdminServiceInspectDatasetArgs
-	_args94.Request = request
-	var _result96 AdminServiceInspectDatasetResult
-	var _meta95 thrift.ResponseMeta
-	_meta95, _err = p.Client_().Call(ctx, "inspectDataset", &_args94, &_result96)
-	p.SetLastResponseMeta_(_meta95)
+	var _args100 AdminServiceInspectDatasetArgs
+	_args100.Request = request
+	var _result102 AdminServiceInspectDatasetResult
+	var _meta101 thrift.ResponseMeta
+	_meta101, _err = p.Client_().Call(ctx, "inspectDataset", &_args100, &_result102)
+	p.SetLastResponseMeta_(_meta101)
 	if _err != nil {
 		return
 	}
 	switch {
-	case _result96.Error != nil:
-		return _r, _result96.Error
+	case _result102.Error != nil:
+		return _r, _result102.Error
 	}
 
-	if _ret97 := _result96.GetSuccess(); _ret97 != nil {
-		return _ret97, nil
+	if _ret103 := _result102.GetSuccess(); _ret103 != nil {
+		return _ret103, nil
 	}
 	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "inspectDataset failed: unknown result")
 }
@@ -20771,22 +26731,22 @@ func (p *AdminServiceClient) InspectDataset(ctx context.Context, request *TInspe
 // Parameters:
 //   - Request
 func (p *AdminServiceClient) PutCatalog(ctx context.Context, request *TPutCatalogRequest) (_r *TCatalog, _err error) {
-	var _args98 AdminServicePutCatalogArgs
-	_args98.Request = request
-	var _result100 AdminServicePutCatalogResult
-	var _meta99 thrift.ResponseMeta
-	_meta99, _err = p.Client_().Call(ctx, "putCatalog", &_args98, &_result100)
-	p.SetLastResponseMeta_(_meta99)
+	var _args104 AdminServicePutCatalogArgs
+	_args104.Request = request
+	var _result106 AdminServicePutCatalogResult
+	var _meta105 thrift.ResponseMeta
+	_meta105, _err = p.Client_().Call(ctx, "putCatalog", &_args104, &_result106)
+	p.SetLastResponseMeta_(_meta105)
 	if _err != nil {
 		return
 	}
 	switch {
-	case _result100.Error != nil:
-		return _r, _result100.Error
+	case _result106.Error != nil:
+		return _r, _result106.Error
 	}
 
-	if _ret101 := _result100.GetSuccess(); _ret101 != nil {
-		return _ret101, nil
+	if _ret107 := _result106.GetSuccess(); _ret107 != nil {
+		return _ret107, nil
 	}
 	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "putCatalog failed: unknown result")
 }
@@ -20794,22 +26754,22 @@ func (p *AdminServiceClient) PutCatalog(ctx context.Context, request *TPutCatalo
 // Parameters:
 //   - Request
 func (p *AdminServiceClient) GetCatalog(ctx context.Context, request *TGetCatalogRequest) (_r *TCatalog, _err error) {
-	var _args102 AdminServiceGetCatalogArgs
-	_args102.Request = request
-	var _result104 AdminServiceGetCatalogResult
-	var _meta103 thrift.ResponseMeta
-	_meta103, _err = p.Client_().Call(ctx, "getCatalog", &_args102, &_result104)
-	p.SetLastResponseMeta_(_meta103)
+	var _args108 AdminServiceGetCatalogArgs
+	_args108.Request = request
+	var _result110 AdminServiceGetCatalogResult
+	var _meta109 thrift.ResponseMeta
+	_meta109, _err = p.Client_().Call(ctx, "getCatalog", &_args108, &_result110)
+	p.SetLastResponseMeta_(_meta109)
 	if _err != nil {
 		return
 	}
 	switch {
-	case _result104.Error != nil:
-		return _r, _result104.Error
+	case _result110.Error != nil:
+		return _r, _result110.Error
 	}
 
-	if _ret105 := _result104.GetSuccess(); _ret105 != nil {
-		return _ret105, nil
+	if _ret111 := _result110.GetSuccess(); _ret111 != nil {
+		return _ret111, nil
 	}
 	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "getCatalog failed: unknown result")
 }
@@ -20817,22 +26777,22 @@ func (p *AdminServiceClient) GetCatalog(ctx context.Context, request *TGetCatalo
 // Parameters:
 //   - Request
 func (p *AdminServiceClient) ListCatalogs(ctx context.Context, request *TListRequest) (_r *TListCatalogsResponse, _err error) {
-	var _args106 AdminServiceListCatalogsArgs
-	_args106.Request = request
-	var _result108 AdminServiceListCatalogsResult
-	var _meta107 thrift.ResponseMeta
-	_meta107, _err = p.Client_().Call(ctx, "listCatalogs", &_args106, &_result108)
-	p.SetLastResponseMeta_(_meta107)
+	var _args112 AdminServiceListCatalogsArgs
+	_args112.Request = request
+	var _result114 AdminServiceListCatalogsResult
+	var _meta113 thrift.ResponseMeta
+	_meta113, _err = p.Client_().Call(ctx, "listCatalogs", &_args112, &_result114)
+	p.SetLastResponseMeta_(_meta113)
 	if _err != nil {
 		return
 	}
 	switch {
-	case _result108.Error != nil:
-		return _r, _result108.Error
+	case _result114.Error != nil:
+		return _r, _result114.Error
 	}
 
-	if _ret109 := _result108.GetSuccess(); _ret109 != nil {
-		return _ret109, nil
+	if _ret115 := _result114.GetSuccess(); _ret115 != nil {
+		return _ret115, nil
 	}
 	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "listCatalogs failed: unknown result")
 }
@@ -20840,22 +26800,22 @@ func (p *AdminServiceClient) ListCatalogs(ctx context.Context, request *TListReq
 // Parameters:
 //   - Request
 func (p *AdminServiceClient) RemoveCatalog(ctx context.Context, request *TGetCatalogRequest) (_r *TRemoveResponse, _err error) {
-	var _args110 AdminServiceRemoveCatalogArgs
-	_args110.Request = request
-	var _result112 AdminServiceRemoveCatalogResult
-	var _meta111 thrift.ResponseMeta
-	_meta111, _err = p.Client_().Call(ctx, "removeCatalog", &_args110, &_result112)
-	p.SetLastResponseMeta_(_meta111)
+	var _args116 AdminServiceRemoveCatalogArgs
+	_args116.Request = request
+	var _result118 AdminServiceRemoveCatalogResult
+	var _meta117 thrift.ResponseMeta
+	_meta117, _err = p.Client_().Call(ctx, "removeCatalog", &_args116, &_result118)
+	p.SetLastResponseMeta_(_meta117)
 	if _err != nil {
 		return
 	}
 	switch {
-	case _result112.Error != nil:
-		return _r, _result112.Error
+	case _result118.Error != nil:
+		return _r, _result118.Error
 	}
 
-	if _ret113 := _result112.GetSuccess(); _ret113 != nil {
-		return _ret113, nil
+	if _ret119 := _result118.GetSuccess(); _ret119 != nil {
+		return _ret119, nil
 	}
 	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "removeCatalog failed: unknown result")
 }
@@ -20863,22 +26823,22 @@ func (p *AdminServiceClient) RemoveCatalog(ctx context.Context, request *TGetCat
 // Parameters:
 //   - Request
 func (p *AdminServiceClient) AddBackend(ctx context.Context, request *TAddBackendRequest) (_r *TBackend, _err error) {
-	var _args114 AdminServiceAddBackendArgs
-	_args114.Request = request
-	var _result116 AdminServiceAddBackendResult
-	var _meta115 thrift.ResponseMeta
-	_meta115, _err = p.Client_().Call(ctx, "addBackend", &_args114, &_result116)
-	p.SetLastResponseMeta_(_meta115)
+	var _args120 AdminServiceAddBackendArgs
+	_args120.Request = request
+	var _result122 AdminServiceAddBackendResult
+	var _meta121 thrift.ResponseMeta
+	_meta121, _err = p.Client_().Call(ctx, "addBackend", &_args120, &_result122)
+	p.SetLastResponseMeta_(_meta121)
 	if _err != nil {
 		return
 	}
 	switch {
-	case _result116.Error != nil:
-		return _r, _result116.Error
+	case _result122.Error != nil:
+		return _r, _result122.Error
 	}
 
-	if _ret117 := _result116.GetSuccess(); _ret117 != nil {
-		return _ret117, nil
+	if _ret123 := _result122.GetSuccess(); _ret123 != nil {
+		return _ret123, nil
 	}
 	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "addBackend failed: unknown result")
 }
@@ -20886,22 +26846,22 @@ func (p *AdminServiceClient) AddBackend(ctx context.Context, request *TAddBacken
 // Parameters:
 //   - Request
 func (p *AdminServiceClient) ListBackends(ctx context.Context, request *TListRequest) (_r *TListBackendsResponse, _err error) {
-	var _args118 AdminServiceListBackendsArgs
-	_args118.Request = request
-	var _result120 AdminServiceListBackendsResult
-	var _meta119 thrift.ResponseMeta
-	_meta119, _err = p.Client_().Call(ctx, "listBackends", &_args118, &_result120)
-	p.SetLastResponseMeta_(_meta119)
+	var _args124 AdminServiceListBackendsArgs
+	_args124.Request = request
+	var _result126 AdminServiceListBackendsResult
+	var _meta125 thrift.ResponseMeta
+	_meta125, _err = p.Client_().Call(ctx, "listBackends", &_args124, &_result126)
+	p.SetLastResponseMeta_(_meta125)
 	if _err != nil {
 		return
 	}
 	switch {
-	case _result120.Error != nil:
-		return _r, _result120.Error
+	case _result126.Error != nil:
+		return _r, _result126.Error
 	}
 
-	if _ret121 := _result120.GetSuccess(); _ret121 != nil {
-		return _ret121, nil
+	if _ret127 := _result126.GetSuccess(); _ret127 != nil {
+		return _ret127, nil
 	}
 	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "listBackends failed: unknown result")
 }
@@ -20909,22 +26869,22 @@ func (p *AdminServiceClient) ListBackends(ctx context.Context, request *TListReq
 // Parameters:
 //   - Request
 func (p *AdminServiceClient) RemoveBackend(ctx context.Context, request *TBackendRequest) (_r *TRemoveResponse, _err error) {
-	var _args122 AdminServiceRemoveBackendArgs
-	_args122.Request = request
-	var _result124 AdminServiceRemoveBackendResult
-	var _meta123 thrift.ResponseMeta
-	_meta123, _err = p.Client_().Call(ctx, "removeBackend", &_args122, &_result124)
-	p.SetLastResponseMeta_(_meta123)
+	var _args128 AdminServiceRemoveBackendArgs
+	_args128.Request = request
+	var _result130 AdminServiceRemoveBackendResult
+	var _meta129 thrift.ResponseMeta
+	_meta129, _err = p.Client_().Call(ctx, "removeBackend", &_args128, &_result130)
+	p.SetLastResponseMeta_(_meta129)
 	if _err != nil {
 		return
 	}
 	switch {
-	case _result124.Error != nil:
-		return _r, _result124.Error
+	case _result130.Error != nil:
+		return _r, _result130.Error
 	}
 
-	if _ret125 := _result124.GetSuccess(); _ret125 != nil {
-		return _ret125, nil
+	if _ret131 := _result130.GetSuccess(); _ret131 != nil {
+		return _ret131, nil
 	}
 	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "removeBackend failed: unknown result")
 }
@@ -20932,22 +26892,22 @@ func (p *AdminServiceClient) RemoveBackend(ctx context.Context, request *TBacken
 // Parameters:
 //   - Request
 func (p *AdminServiceClient) DrainBackend(ctx context.Context, request *TBackendRequest) (_r *TBackend, _err error) {
-	var _args126 AdminServiceDrainBackendArgs
-	_args126.Request = request
-	var _result128 AdminServiceDrainBackendResult
-	var _meta127 thrift.ResponseMeta
-	_meta127, _err = p.Client_().Call(ctx, "drainBackend", &_args126, &_result128)
-	p.SetLastResponseMeta_(_meta127)
+	var _args132 AdminServiceDrainBackendArgs
+	_args132.Request = request
+	var _result134 AdminServiceDrainBackendResult
+	var _meta133 thrift.ResponseMeta
+	_meta133, _err = p.Client_().Call(ctx, "drainBackend", &_args132, &_result134)
+	p.SetLastResponseMeta_(_meta133)
 	if _err != nil {
 		return
 	}
 	switch {
-	case _result128.Error != nil:
-		return _r, _result128.Error
+	case _result134.Error != nil:
+		return _r, _result134.Error
 	}
 
-	if _ret129 := _result128.GetSuccess(); _ret129 != nil {
-		return _ret129, nil
+	if _ret135 := _result134.GetSuccess(); _ret135 != nil {
+		return _ret135, nil
 	}
 	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "drainBackend failed: unknown result")
 }
@@ -20955,22 +26915,22 @@ func (p *AdminServiceClient) DrainBackend(ctx context.Context, request *TBackend
 // Parameters:
 //   - Request
 func (p *AdminServiceClient) UndrainBackend(ctx context.Context, request *TBackendRequest) (_r *TBackend, _err error) {
-	var _args130 AdminServiceUndrainBackendArgs
-	_args130.Request = request
-	var _result132 AdminServiceUndrainBackendResult
-	var _meta131 thrift.ResponseMeta
-	_meta131, _err = p.Client_().Call(ctx, "undrainBackend", &_args130, &_result132)
-	p.SetLastResponseMeta_(_meta131)
+	var _args136 AdminServiceUndrainBackendArgs
+	_args136.Request = request
+	var _result138 AdminServiceUndrainBackendResult
+	var _meta137 thrift.ResponseMeta
+	_meta137, _err = p.Client_().Call(ctx, "undrainBackend", &_args136, &_result138)
+	p.SetLastResponseMeta_(_meta137)
 	if _err != nil {
 		return
 	}
 	switch {
-	case _result132.Error != nil:
-		return _r, _result132.Error
+	case _result138.Error != nil:
+		return _r, _result138.Error
 	}
 
-	if _ret133 := _result132.GetSuccess(); _ret133 != nil {
-		return _ret133, nil
+	if _ret139 := _result138.GetSuccess(); _ret139 != nil {
+		return _ret139, nil
 	}
 	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "undrainBackend failed: unknown result")
 }
@@ -20978,22 +26938,22 @@ func (p *AdminServiceClient) UndrainBackend(ctx context.Context, request *TBacke
 // Parameters:
 //   - Request
 func (p *AdminServiceClient) ListSettings(ctx context.Context, request *TListRequest) (_r *TListSettingsResponse, _err error) {
-	var _args134 AdminServiceListSettingsArgs
-	_args134.Request = request
-	var _result136 AdminServiceListSettingsResult
-	var _meta135 thrift.ResponseMeta
-	_meta135, _err = p.Client_().Call(ctx, "listSettings", &_args134, &_result136)
-	p.SetLastResponseMeta_(_meta135)
+	var _args140 AdminServiceListSettingsArgs
+	_args140.Request = request
+	var _result142 AdminServiceListSettingsResult
+	var _meta141 thrift.ResponseMeta
+	_meta141, _err = p.Client_().Call(ctx, "listSettings", &_args140, &_result142)
+	p.SetLastResponseMeta_(_meta141)
 	if _err != nil {
 		return
 	}
 	switch {
-	case _result136.Error != nil:
-		return _r, _result136.Error
+	case _result142.Error != nil:
+		return _r, _result142.Error
 	}
 
-	if _ret137 := _result136.GetSuccess(); _ret137 != nil {
-		return _ret137, nil
+	if _ret143 := _result142.GetSuccess(); _ret143 != nil {
+		return _ret143, nil
 	}
 	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "listSettings failed: unknown result")
 }
@@ -21001,22 +26961,22 @@ func (p *AdminServiceClient) ListSettings(ctx context.Context, request *TListReq
 // Parameters:
 //   - Request
 func (p *AdminServiceClient) SetSettings(ctx context.Context, request *TSetSettingsRequest) (_r *TListSettingsResponse, _err error) {
-	var _args138 AdminServiceSetSettingsArgs
-	_args138.Request = request
-	var _result140 AdminServiceSetSettingsResult
-	var _meta139 thrift.ResponseMeta
-	_meta139, _err = p.Client_().Call(ctx, "setSettings", &_args138, &_result140)
-	p.SetLastResponseMeta_(_meta139)
+	var _args144 AdminServiceSetSettingsArgs
+	_args144.Request = request
+	var _result146 AdminServiceSetSettingsResult
+	var _meta145 thrift.ResponseMeta
+	_meta145, _err = p.Client_().Call(ctx, "setSettings", &_args144, &_result146)
+	p.SetLastResponseMeta_(_meta145)
 	if _err != nil {
 		return
 	}
 	switch {
-	case _result140.Error != nil:
-		return _r, _result140.Error
+	case _result146.Error != nil:
+		return _r, _result146.Error
 	}
 
-	if _ret141 := _result140.GetSuccess(); _ret141 != nil {
-		return _ret141, nil
+	if _ret147 := _result146.GetSuccess(); _ret147 != nil {
+		return _ret147, nil
 	}
 	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "setSettings failed: unknown result")
 }
@@ -21024,22 +26984,22 @@ func (p *AdminServiceClient) SetSettings(ctx context.Context, request *TSetSetti
 // Parameters:
 //   - Request
 func (p *AdminServiceClient) ResetSettings(ctx context.Context, request *TResetSettingsRequest) (_r *TListSettingsResponse, _err error) {
-	var _args142 AdminServiceResetSettingsArgs
-	_args142.Request = request
-	var _result144 AdminServiceResetSettingsResult
-	var _meta143 thrift.ResponseMeta
-	_meta143, _err = p.Client_().Call(ctx, "resetSettings", &_args142, &_result144)
-	p.SetLastResponseMeta_(_meta143)
+	var _args148 AdminServiceResetSettingsArgs
+	_args148.Request = request
+	var _result150 AdminServiceResetSettingsResult
+	var _meta149 thrift.ResponseMeta
+	_meta149, _err = p.Client_().Call(ctx, "resetSettings", &_args148, &_result150)
+	p.SetLastResponseMeta_(_meta149)
 	if _err != nil {
 		return
 	}
 	switch {
-	case _result144.Error != nil:
-		return _r, _result144.Error
+	case _result150.Error != nil:
+		return _r, _result150.Error
 	}
 
-	if _ret145 := _result144.GetSuccess(); _ret145 != nil {
-		return _ret145, nil
+	if _ret151 := _result150.GetSuccess(); _ret151 != nil {
+		return _ret151, nil
 	}
 	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "resetSettings failed: unknown result")
 }
@@ -21047,24 +27007,306 @@ func (p *AdminServiceClient) ResetSettings(ctx context.Context, request *TResetS
 // Parameters:
 //   - Request
 func (p *AdminServiceClient) SettingsHistory(ctx context.Context, request *TSettingsHistoryRequest) (_r *TSettingsHistoryResponse, _err error) {
-	var _args146 AdminServiceSettingsHistoryArgs
-	_args146.Request = request
-	var _result148 AdminServiceSettingsHistoryResult
-	var _meta147 thrift.ResponseMeta
-	_meta147, _err = p.Client_().Call(ctx, "settingsHistory", &_args146, &_result148)
-	p.SetLastResponseMeta_(_meta147)
+	var _args152 AdminServiceSettingsHistoryArgs
+	_args152.Request = request
+	var _result154 AdminServiceSettingsHistoryResult
+	var _meta153 thrift.ResponseMeta
+	_meta153, _err = p.Client_().Call(ctx, "settingsHistory", &_args152, &_result154)
+	p.SetLastResponseMeta_(_meta153)
 	if _err != nil {
 		return
 	}
 	switch {
-	case _result148.Error != nil:
-		return _r, _result148.Error
+	case _result154.Error != nil:
+		return _r, _result154.Error
 	}
 
-	if _ret149 := _result148.GetSuccess(); _ret149 != nil {
-		return _ret149, nil
+	if _ret155 := _result154.GetSuccess(); _ret155 != nil {
+		return _ret155, nil
 	}
 	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "settingsHistory failed: unknown result")
+}
+
+// Answered by the leader; with stale by the node itself.
+//
+// Parameters:
+//   - Request
+func (p *AdminServiceClient) ClusterStatus(ctx context.Context, request *TListRequest) (_r *TClusterStatusResponse, _err error) {
+	var _args156 AdminServiceClusterStatusArgs
+	_args156.Request = request
+	var _result158 AdminServiceClusterStatusResult
+	var _meta157 thrift.ResponseMeta
+	_meta157, _err = p.Client_().Call(ctx, "clusterStatus", &_args156, &_result158)
+	p.SetLastResponseMeta_(_meta157)
+	if _err != nil {
+		return
+	}
+	switch {
+	case _result158.Error != nil:
+		return _r, _result158.Error
+	}
+
+	if _ret159 := _result158.GetSuccess(); _ret159 != nil {
+		return _ret159, nil
+	}
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "clusterStatus failed: unknown result")
+}
+
+// The new member is a voter once it has caught up, which it may not have when this answers.
+//
+// Parameters:
+//   - Request
+func (p *AdminServiceClient) AddMember(ctx context.Context, request *TAddMemberRequest) (_r *TClusterMember, _err error) {
+	var _args160 AdminServiceAddMemberArgs
+	_args160.Request = request
+	var _result162 AdminServiceAddMemberResult
+	var _meta161 thrift.ResponseMeta
+	_meta161, _err = p.Client_().Call(ctx, "addMember", &_args160, &_result162)
+	p.SetLastResponseMeta_(_meta161)
+	if _err != nil {
+		return
+	}
+	switch {
+	case _result162.Error != nil:
+		return _r, _result162.Error
+	}
+
+	if _ret163 := _result162.GetSuccess(); _ret163 != nil {
+		return _ret163, nil
+	}
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "addMember failed: unknown result")
+}
+
+// Parameters:
+//   - Request
+func (p *AdminServiceClient) RemoveMember(ctx context.Context, request *TMemberRequest) (_r *TRemoveResponse, _err error) {
+	var _args164 AdminServiceRemoveMemberArgs
+	_args164.Request = request
+	var _result166 AdminServiceRemoveMemberResult
+	var _meta165 thrift.ResponseMeta
+	_meta165, _err = p.Client_().Call(ctx, "removeMember", &_args164, &_result166)
+	p.SetLastResponseMeta_(_meta165)
+	if _err != nil {
+		return
+	}
+	switch {
+	case _result166.Error != nil:
+		return _r, _result166.Error
+	}
+
+	if _ret167 := _result166.GetSuccess(); _ret167 != nil {
+		return _ret167, nil
+	}
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "removeMember failed: unknown result")
+}
+
+// Parameters:
+//   - Request
+func (p *AdminServiceClient) ReplaceMember(ctx context.Context, request *TReplaceMemberRequest) (_r *TClusterMember, _err error) {
+	var _args168 AdminServiceReplaceMemberArgs
+	_args168.Request = request
+	var _result170 AdminServiceReplaceMemberResult
+	var _meta169 thrift.ResponseMeta
+	_meta169, _err = p.Client_().Call(ctx, "replaceMember", &_args168, &_result170)
+	p.SetLastResponseMeta_(_meta169)
+	if _err != nil {
+		return
+	}
+	switch {
+	case _result170.Error != nil:
+		return _r, _result170.Error
+	}
+
+	if _ret171 := _result170.GetSuccess(); _ret171 != nil {
+		return _ret171, nil
+	}
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "replaceMember failed: unknown result")
+}
+
+// Parameters:
+//   - Request
+func (p *AdminServiceClient) TransferLeader(ctx context.Context, request *TTransferLeaderRequest) (_r *TTransferLeaderResponse, _err error) {
+	var _args172 AdminServiceTransferLeaderArgs
+	_args172.Request = request
+	var _result174 AdminServiceTransferLeaderResult
+	var _meta173 thrift.ResponseMeta
+	_meta173, _err = p.Client_().Call(ctx, "transferLeader", &_args172, &_result174)
+	p.SetLastResponseMeta_(_meta173)
+	if _err != nil {
+		return
+	}
+	switch {
+	case _result174.Error != nil:
+		return _r, _result174.Error
+	}
+
+	if _ret175 := _result174.GetSuccess(); _ret175 != nil {
+		return _ret175, nil
+	}
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "transferLeader failed: unknown result")
+}
+
+// Parameters:
+//   - Request
+func (p *AdminServiceClient) ReopenCluster(ctx context.Context, request *TReopenClusterRequest) (_r *TReopenClusterResponse, _err error) {
+	var _args176 AdminServiceReopenClusterArgs
+	_args176.Request = request
+	var _result178 AdminServiceReopenClusterResult
+	var _meta177 thrift.ResponseMeta
+	_meta177, _err = p.Client_().Call(ctx, "reopenCluster", &_args176, &_result178)
+	p.SetLastResponseMeta_(_meta177)
+	if _err != nil {
+		return
+	}
+	switch {
+	case _result178.Error != nil:
+		return _r, _result178.Error
+	}
+
+	if _ret179 := _result178.GetSuccess(); _ret179 != nil {
+		return _ret179, nil
+	}
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "reopenCluster failed: unknown result")
+}
+
+// Of the leader's state; with stale of the node's own.
+//
+// Parameters:
+//   - Request
+func (p *AdminServiceClient) SnapshotBegin(ctx context.Context, request *TSnapshotBeginRequest) (_r *TSnapshotInfo, _err error) {
+	var _args180 AdminServiceSnapshotBeginArgs
+	_args180.Request = request
+	var _result182 AdminServiceSnapshotBeginResult
+	var _meta181 thrift.ResponseMeta
+	_meta181, _err = p.Client_().Call(ctx, "snapshotBegin", &_args180, &_result182)
+	p.SetLastResponseMeta_(_meta181)
+	if _err != nil {
+		return
+	}
+	switch {
+	case _result182.Error != nil:
+		return _r, _result182.Error
+	}
+
+	if _ret183 := _result182.GetSuccess(); _ret183 != nil {
+		return _ret183, nil
+	}
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "snapshotBegin failed: unknown result")
+}
+
+// Parameters:
+//   - Request
+func (p *AdminServiceClient) SnapshotRead(ctx context.Context, request *TSnapshotReadRequest) (_r *TSnapshotReadResponse, _err error) {
+	var _args184 AdminServiceSnapshotReadArgs
+	_args184.Request = request
+	var _result186 AdminServiceSnapshotReadResult
+	var _meta185 thrift.ResponseMeta
+	_meta185, _err = p.Client_().Call(ctx, "snapshotRead", &_args184, &_result186)
+	p.SetLastResponseMeta_(_meta185)
+	if _err != nil {
+		return
+	}
+	switch {
+	case _result186.Error != nil:
+		return _r, _result186.Error
+	}
+
+	if _ret187 := _result186.GetSuccess(); _ret187 != nil {
+		return _ret187, nil
+	}
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "snapshotRead failed: unknown result")
+}
+
+// Parameters:
+//   - Request
+func (p *AdminServiceClient) SnapshotEnd(ctx context.Context, request *TSnapshotEndRequest) (_r *TSnapshotEndResponse, _err error) {
+	var _args188 AdminServiceSnapshotEndArgs
+	_args188.Request = request
+	var _result190 AdminServiceSnapshotEndResult
+	var _meta189 thrift.ResponseMeta
+	_meta189, _err = p.Client_().Call(ctx, "snapshotEnd", &_args188, &_result190)
+	p.SetLastResponseMeta_(_meta189)
+	if _err != nil {
+		return
+	}
+	switch {
+	case _result190.Error != nil:
+		return _r, _result190.Error
+	}
+
+	if _ret191 := _result190.GetSuccess(); _ret191 != nil {
+		return _ret191, nil
+	}
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "snapshotEnd failed: unknown result")
+}
+
+// Parameters:
+//   - Request
+func (p *AdminServiceClient) CreateToken(ctx context.Context, request *TCreateTokenRequest) (_r *TCreateTokenResponse, _err error) {
+	var _args192 AdminServiceCreateTokenArgs
+	_args192.Request = request
+	var _result194 AdminServiceCreateTokenResult
+	var _meta193 thrift.ResponseMeta
+	_meta193, _err = p.Client_().Call(ctx, "createToken", &_args192, &_result194)
+	p.SetLastResponseMeta_(_meta193)
+	if _err != nil {
+		return
+	}
+	switch {
+	case _result194.Error != nil:
+		return _r, _result194.Error
+	}
+
+	if _ret195 := _result194.GetSuccess(); _ret195 != nil {
+		return _ret195, nil
+	}
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "createToken failed: unknown result")
+}
+
+// Parameters:
+//   - Request
+func (p *AdminServiceClient) ListTokens(ctx context.Context, request *TListRequest) (_r *TListTokensResponse, _err error) {
+	var _args196 AdminServiceListTokensArgs
+	_args196.Request = request
+	var _result198 AdminServiceListTokensResult
+	var _meta197 thrift.ResponseMeta
+	_meta197, _err = p.Client_().Call(ctx, "listTokens", &_args196, &_result198)
+	p.SetLastResponseMeta_(_meta197)
+	if _err != nil {
+		return
+	}
+	switch {
+	case _result198.Error != nil:
+		return _r, _result198.Error
+	}
+
+	if _ret199 := _result198.GetSuccess(); _ret199 != nil {
+		return _ret199, nil
+	}
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "listTokens failed: unknown result")
+}
+
+// Parameters:
+//   - Request
+func (p *AdminServiceClient) RevokeToken(ctx context.Context, request *TRevokeTokenRequest) (_r *TRemoveResponse, _err error) {
+	var _args200 AdminServiceRevokeTokenArgs
+	_args200.Request = request
+	var _result202 AdminServiceRevokeTokenResult
+	var _meta201 thrift.ResponseMeta
+	_meta201, _err = p.Client_().Call(ctx, "revokeToken", &_args200, &_result202)
+	p.SetLastResponseMeta_(_meta201)
+	if _err != nil {
+		return
+	}
+	switch {
+	case _result202.Error != nil:
+		return _r, _result202.Error
+	}
+
+	if _ret203 := _result202.GetSuccess(); _ret203 != nil {
+		return _ret203, nil
+	}
+	return nil, thrift.NewTApplicationException(thrift.MISSING_RESULT, "revokeToken failed: unknown result")
 }
 
 type AdminServiceProcessor struct {
@@ -21087,33 +27329,45 @@ func (p *AdminServiceProcessor) ProcessorMap() map[string]thrift.TProcessorFunct
 
 func NewAdminServiceProcessor(handler AdminService) *AdminServiceProcessor {
 
-	self150 := &AdminServiceProcessor{handler: handler, processorMap: make(map[string]thrift.TProcessorFunction)}
-	self150.processorMap["status"] = &adminServiceProcessorStatus{handler: handler}
-	self150.processorMap["submit"] = &adminServiceProcessorSubmit{handler: handler}
-	self150.processorMap["getJob"] = &adminServiceProcessorGetJob{handler: handler}
-	self150.processorMap["listJobs"] = &adminServiceProcessorListJobs{handler: handler}
-	self150.processorMap["jobHistory"] = &adminServiceProcessorJobHistory{handler: handler}
-	self150.processorMap["waitJob"] = &adminServiceProcessorWaitJob{handler: handler}
-	self150.processorMap["cancelJob"] = &adminServiceProcessorCancelJob{handler: handler}
-	self150.processorMap["releaseSlot"] = &adminServiceProcessorReleaseSlot{handler: handler}
-	self150.processorMap["forceReleaseJob"] = &adminServiceProcessorForceReleaseJob{handler: handler}
-	self150.processorMap["explainJob"] = &adminServiceProcessorExplainJob{handler: handler}
-	self150.processorMap["watchJobs"] = &adminServiceProcessorWatchJobs{handler: handler}
-	self150.processorMap["inspectDataset"] = &adminServiceProcessorInspectDataset{handler: handler}
-	self150.processorMap["putCatalog"] = &adminServiceProcessorPutCatalog{handler: handler}
-	self150.processorMap["getCatalog"] = &adminServiceProcessorGetCatalog{handler: handler}
-	self150.processorMap["listCatalogs"] = &adminServiceProcessorListCatalogs{handler: handler}
-	self150.processorMap["removeCatalog"] = &adminServiceProcessorRemoveCatalog{handler: handler}
-	self150.processorMap["addBackend"] = &adminServiceProcessorAddBackend{handler: handler}
-	self150.processorMap["listBackends"] = &adminServiceProcessorListBackends{handler: handler}
-	self150.processorMap["removeBackend"] = &adminServiceProcessorRemoveBackend{handler: handler}
-	self150.processorMap["drainBackend"] = &adminServiceProcessorDrainBackend{handler: handler}
-	self150.processorMap["undrainBackend"] = &adminServiceProcessorUndrainBackend{handler: handler}
-	self150.processorMap["listSettings"] = &adminServiceProcessorListSettings{handler: handler}
-	self150.processorMap["setSettings"] = &adminServiceProcessorSetSettings{handler: handler}
-	self150.processorMap["resetSettings"] = &adminServiceProcessorResetSettings{handler: handler}
-	self150.processorMap["settingsHistory"] = &adminServiceProcessorSettingsHistory{handler: handler}
-	return self150
+	self204 := &AdminServiceProcessor{handler: handler, processorMap: make(map[string]thrift.TProcessorFunction)}
+	self204.processorMap["status"] = &adminServiceProcessorStatus{handler: handler}
+	self204.processorMap["submit"] = &adminServiceProcessorSubmit{handler: handler}
+	self204.processorMap["getJob"] = &adminServiceProcessorGetJob{handler: handler}
+	self204.processorMap["listJobs"] = &adminServiceProcessorListJobs{handler: handler}
+	self204.processorMap["jobHistory"] = &adminServiceProcessorJobHistory{handler: handler}
+	self204.processorMap["waitJob"] = &adminServiceProcessorWaitJob{handler: handler}
+	self204.processorMap["cancelJob"] = &adminServiceProcessorCancelJob{handler: handler}
+	self204.processorMap["releaseSlot"] = &adminServiceProcessorReleaseSlot{handler: handler}
+	self204.processorMap["forceReleaseJob"] = &adminServiceProcessorForceReleaseJob{handler: handler}
+	self204.processorMap["explainJob"] = &adminServiceProcessorExplainJob{handler: handler}
+	self204.processorMap["watchJobs"] = &adminServiceProcessorWatchJobs{handler: handler}
+	self204.processorMap["inspectDataset"] = &adminServiceProcessorInspectDataset{handler: handler}
+	self204.processorMap["putCatalog"] = &adminServiceProcessorPutCatalog{handler: handler}
+	self204.processorMap["getCatalog"] = &adminServiceProcessorGetCatalog{handler: handler}
+	self204.processorMap["listCatalogs"] = &adminServiceProcessorListCatalogs{handler: handler}
+	self204.processorMap["removeCatalog"] = &adminServiceProcessorRemoveCatalog{handler: handler}
+	self204.processorMap["addBackend"] = &adminServiceProcessorAddBackend{handler: handler}
+	self204.processorMap["listBackends"] = &adminServiceProcessorListBackends{handler: handler}
+	self204.processorMap["removeBackend"] = &adminServiceProcessorRemoveBackend{handler: handler}
+	self204.processorMap["drainBackend"] = &adminServiceProcessorDrainBackend{handler: handler}
+	self204.processorMap["undrainBackend"] = &adminServiceProcessorUndrainBackend{handler: handler}
+	self204.processorMap["listSettings"] = &adminServiceProcessorListSettings{handler: handler}
+	self204.processorMap["setSettings"] = &adminServiceProcessorSetSettings{handler: handler}
+	self204.processorMap["resetSettings"] = &adminServiceProcessorResetSettings{handler: handler}
+	self204.processorMap["settingsHistory"] = &adminServiceProcessorSettingsHistory{handler: handler}
+	self204.processorMap["clusterStatus"] = &adminServiceProcessorClusterStatus{handler: handler}
+	self204.processorMap["addMember"] = &adminServiceProcessorAddMember{handler: handler}
+	self204.processorMap["removeMember"] = &adminServiceProcessorRemoveMember{handler: handler}
+	self204.processorMap["replaceMember"] = &adminServiceProcessorReplaceMember{handler: handler}
+	self204.processorMap["transferLeader"] = &adminServiceProcessorTransferLeader{handler: handler}
+	self204.processorMap["reopenCluster"] = &adminServiceProcessorReopenCluster{handler: handler}
+	self204.processorMap["snapshotBegin"] = &adminServiceProcessorSnapshotBegin{handler: handler}
+	self204.processorMap["snapshotRead"] = &adminServiceProcessorSnapshotRead{handler: handler}
+	self204.processorMap["snapshotEnd"] = &adminServiceProcessorSnapshotEnd{handler: handler}
+	self204.processorMap["createToken"] = &adminServiceProcessorCreateToken{handler: handler}
+	self204.processorMap["listTokens"] = &adminServiceProcessorListTokens{handler: handler}
+	self204.processorMap["revokeToken"] = &adminServiceProcessorRevokeToken{handler: handler}
+	return self204
 }
 
 func (p *AdminServiceProcessor) Process(ctx context.Context, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
@@ -21126,12 +27380,12 @@ func (p *AdminServiceProcessor) Process(ctx context.Context, iprot, oprot thrift
 	}
 	iprot.Skip(ctx, thrift.STRUCT)
 	iprot.ReadMessageEnd(ctx)
-	x151 := thrift.NewTApplicationException(thrift.UNKNOWN_METHOD, "Unknown function "+name)
+	x205 := thrift.NewTApplicationException(thrift.UNKNOWN_METHOD, "Unknown function "+name)
 	oprot.WriteMessageBegin(ctx, name, thrift.EXCEPTION, seqId)
-	x151.Write(ctx, oprot)
+	x205.Write(ctx, oprot)
 	oprot.WriteMessageEnd(ctx)
 	oprot.Flush(ctx)
-	return false, x151
+	return false, x205
 
 }
 
@@ -21140,7 +27394,7 @@ type adminServiceProcessorStatus struct {
 }
 
 func (p *adminServiceProcessorStatus) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err152 error
+	var _write_err206 error
 	args := AdminServiceStatusArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -21190,21 +27444,21 @@ func (p *adminServiceProcessorStatus) Process(ctx context.Context, seqId int32, 
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc153 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing status: "+err2.Error())
+			_exc207 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing status: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "status", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err152 = thrift.WrapTException(err2)
+				_write_err206 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc153.Write(ctx, oprot); _write_err152 == nil && err2 != nil {
-				_write_err152 = thrift.WrapTException(err2)
+			if err2 := _exc207.Write(ctx, oprot); _write_err206 == nil && err2 != nil {
+				_write_err206 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err152 == nil && err2 != nil {
-				_write_err152 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err206 == nil && err2 != nil {
+				_write_err206 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err152 == nil && err2 != nil {
-				_write_err152 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err206 == nil && err2 != nil {
+				_write_err206 = thrift.WrapTException(err2)
 			}
-			if _write_err152 != nil {
-				return false, thrift.WrapTException(_write_err152)
+			if _write_err206 != nil {
+				return false, thrift.WrapTException(_write_err206)
 			}
 			return true, err
 		}
@@ -21213,19 +27467,19 @@ func (p *adminServiceProcessorStatus) Process(ctx context.Context, seqId int32, 
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "status", thrift.REPLY, seqId); err2 != nil {
-		_write_err152 = thrift.WrapTException(err2)
+		_write_err206 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err152 == nil && err2 != nil {
-		_write_err152 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err206 == nil && err2 != nil {
+		_write_err206 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err152 == nil && err2 != nil {
-		_write_err152 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err206 == nil && err2 != nil {
+		_write_err206 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err152 == nil && err2 != nil {
-		_write_err152 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err206 == nil && err2 != nil {
+		_write_err206 = thrift.WrapTException(err2)
 	}
-	if _write_err152 != nil {
-		return false, thrift.WrapTException(_write_err152)
+	if _write_err206 != nil {
+		return false, thrift.WrapTException(_write_err206)
 	}
 	return true, err
 }
@@ -21235,7 +27489,7 @@ type adminServiceProcessorSubmit struct {
 }
 
 func (p *adminServiceProcessorSubmit) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err154 error
+	var _write_err208 error
 	args := AdminServiceSubmitArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -21285,21 +27539,21 @@ func (p *adminServiceProcessorSubmit) Process(ctx context.Context, seqId int32, 
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc155 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing submit: "+err2.Error())
+			_exc209 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing submit: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "submit", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err154 = thrift.WrapTException(err2)
+				_write_err208 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc155.Write(ctx, oprot); _write_err154 == nil && err2 != nil {
-				_write_err154 = thrift.WrapTException(err2)
+			if err2 := _exc209.Write(ctx, oprot); _write_err208 == nil && err2 != nil {
+				_write_err208 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err154 == nil && err2 != nil {
-				_write_err154 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err208 == nil && err2 != nil {
+				_write_err208 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err154 == nil && err2 != nil {
-				_write_err154 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err208 == nil && err2 != nil {
+				_write_err208 = thrift.WrapTException(err2)
 			}
-			if _write_err154 != nil {
-				return false, thrift.WrapTException(_write_err154)
+			if _write_err208 != nil {
+				return false, thrift.WrapTException(_write_err208)
 			}
 			return true, err
 		}
@@ -21308,19 +27562,19 @@ func (p *adminServiceProcessorSubmit) Process(ctx context.Context, seqId int32, 
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "submit", thrift.REPLY, seqId); err2 != nil {
-		_write_err154 = thrift.WrapTException(err2)
+		_write_err208 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err154 == nil && err2 != nil {
-		_write_err154 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err208 == nil && err2 != nil {
+		_write_err208 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err154 == nil && err2 != nil {
-		_write_err154 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err208 == nil && err2 != nil {
+		_write_err208 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err154 == nil && err2 != nil {
-		_write_err154 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err208 == nil && err2 != nil {
+		_write_err208 = thrift.WrapTException(err2)
 	}
-	if _write_err154 != nil {
-		return false, thrift.WrapTException(_write_err154)
+	if _write_err208 != nil {
+		return false, thrift.WrapTException(_write_err208)
 	}
 	return true, err
 }
@@ -21330,7 +27584,7 @@ type adminServiceProcessorGetJob struct {
 }
 
 func (p *adminServiceProcessorGetJob) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err156 error
+	var _write_err210 error
 	args := AdminServiceGetJobArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -21380,21 +27634,21 @@ func (p *adminServiceProcessorGetJob) Process(ctx context.Context, seqId int32, 
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc157 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing getJob: "+err2.Error())
+			_exc211 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing getJob: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "getJob", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err156 = thrift.WrapTException(err2)
+				_write_err210 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc157.Write(ctx, oprot); _write_err156 == nil && err2 != nil {
-				_write_err156 = thrift.WrapTException(err2)
+			if err2 := _exc211.Write(ctx, oprot); _write_err210 == nil && err2 != nil {
+				_write_err210 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err156 == nil && err2 != nil {
-				_write_err156 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err210 == nil && err2 != nil {
+				_write_err210 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err156 == nil && err2 != nil {
-				_write_err156 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err210 == nil && err2 != nil {
+				_write_err210 = thrift.WrapTException(err2)
 			}
-			if _write_err156 != nil {
-				return false, thrift.WrapTException(_write_err156)
+			if _write_err210 != nil {
+				return false, thrift.WrapTException(_write_err210)
 			}
 			return true, err
 		}
@@ -21403,19 +27657,19 @@ func (p *adminServiceProcessorGetJob) Process(ctx context.Context, seqId int32, 
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "getJob", thrift.REPLY, seqId); err2 != nil {
-		_write_err156 = thrift.WrapTException(err2)
+		_write_err210 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err156 == nil && err2 != nil {
-		_write_err156 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err210 == nil && err2 != nil {
+		_write_err210 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err156 == nil && err2 != nil {
-		_write_err156 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err210 == nil && err2 != nil {
+		_write_err210 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err156 == nil && err2 != nil {
-		_write_err156 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err210 == nil && err2 != nil {
+		_write_err210 = thrift.WrapTException(err2)
 	}
-	if _write_err156 != nil {
-		return false, thrift.WrapTException(_write_err156)
+	if _write_err210 != nil {
+		return false, thrift.WrapTException(_write_err210)
 	}
 	return true, err
 }
@@ -21425,7 +27679,7 @@ type adminServiceProcessorListJobs struct {
 }
 
 func (p *adminServiceProcessorListJobs) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err158 error
+	var _write_err212 error
 	args := AdminServiceListJobsArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -21475,21 +27729,21 @@ func (p *adminServiceProcessorListJobs) Process(ctx context.Context, seqId int32
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc159 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing listJobs: "+err2.Error())
+			_exc213 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing listJobs: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "listJobs", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err158 = thrift.WrapTException(err2)
+				_write_err212 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc159.Write(ctx, oprot); _write_err158 == nil && err2 != nil {
-				_write_err158 = thrift.WrapTException(err2)
+			if err2 := _exc213.Write(ctx, oprot); _write_err212 == nil && err2 != nil {
+				_write_err212 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err158 == nil && err2 != nil {
-				_write_err158 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err212 == nil && err2 != nil {
+				_write_err212 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err158 == nil && err2 != nil {
-				_write_err158 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err212 == nil && err2 != nil {
+				_write_err212 = thrift.WrapTException(err2)
 			}
-			if _write_err158 != nil {
-				return false, thrift.WrapTException(_write_err158)
+			if _write_err212 != nil {
+				return false, thrift.WrapTException(_write_err212)
 			}
 			return true, err
 		}
@@ -21498,19 +27752,19 @@ func (p *adminServiceProcessorListJobs) Process(ctx context.Context, seqId int32
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "listJobs", thrift.REPLY, seqId); err2 != nil {
-		_write_err158 = thrift.WrapTException(err2)
+		_write_err212 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err158 == nil && err2 != nil {
-		_write_err158 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err212 == nil && err2 != nil {
+		_write_err212 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err158 == nil && err2 != nil {
-		_write_err158 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err212 == nil && err2 != nil {
+		_write_err212 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err158 == nil && err2 != nil {
-		_write_err158 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err212 == nil && err2 != nil {
+		_write_err212 = thrift.WrapTException(err2)
 	}
-	if _write_err158 != nil {
-		return false, thrift.WrapTException(_write_err158)
+	if _write_err212 != nil {
+		return false, thrift.WrapTException(_write_err212)
 	}
 	return true, err
 }
@@ -21520,7 +27774,7 @@ type adminServiceProcessorJobHistory struct {
 }
 
 func (p *adminServiceProcessorJobHistory) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err160 error
+	var _write_err214 error
 	args := AdminServiceJobHistoryArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -21570,21 +27824,21 @@ func (p *adminServiceProcessorJobHistory) Process(ctx context.Context, seqId int
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc161 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing jobHistory: "+err2.Error())
+			_exc215 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing jobHistory: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "jobHistory", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err160 = thrift.WrapTException(err2)
+				_write_err214 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc161.Write(ctx, oprot); _write_err160 == nil && err2 != nil {
-				_write_err160 = thrift.WrapTException(err2)
+			if err2 := _exc215.Write(ctx, oprot); _write_err214 == nil && err2 != nil {
+				_write_err214 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err160 == nil && err2 != nil {
-				_write_err160 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err214 == nil && err2 != nil {
+				_write_err214 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err160 == nil && err2 != nil {
-				_write_err160 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err214 == nil && err2 != nil {
+				_write_err214 = thrift.WrapTException(err2)
 			}
-			if _write_err160 != nil {
-				return false, thrift.WrapTException(_write_err160)
+			if _write_err214 != nil {
+				return false, thrift.WrapTException(_write_err214)
 			}
 			return true, err
 		}
@@ -21593,19 +27847,19 @@ func (p *adminServiceProcessorJobHistory) Process(ctx context.Context, seqId int
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "jobHistory", thrift.REPLY, seqId); err2 != nil {
-		_write_err160 = thrift.WrapTException(err2)
+		_write_err214 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err160 == nil && err2 != nil {
-		_write_err160 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err214 == nil && err2 != nil {
+		_write_err214 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err160 == nil && err2 != nil {
-		_write_err160 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err214 == nil && err2 != nil {
+		_write_err214 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err160 == nil && err2 != nil {
-		_write_err160 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err214 == nil && err2 != nil {
+		_write_err214 = thrift.WrapTException(err2)
 	}
-	if _write_err160 != nil {
-		return false, thrift.WrapTException(_write_err160)
+	if _write_err214 != nil {
+		return false, thrift.WrapTException(_write_err214)
 	}
 	return true, err
 }
@@ -21615,7 +27869,7 @@ type adminServiceProcessorWaitJob struct {
 }
 
 func (p *adminServiceProcessorWaitJob) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err162 error
+	var _write_err216 error
 	args := AdminServiceWaitJobArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -21665,21 +27919,21 @@ func (p *adminServiceProcessorWaitJob) Process(ctx context.Context, seqId int32,
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc163 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing waitJob: "+err2.Error())
+			_exc217 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing waitJob: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "waitJob", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err162 = thrift.WrapTException(err2)
+				_write_err216 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc163.Write(ctx, oprot); _write_err162 == nil && err2 != nil {
-				_write_err162 = thrift.WrapTException(err2)
+			if err2 := _exc217.Write(ctx, oprot); _write_err216 == nil && err2 != nil {
+				_write_err216 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err162 == nil && err2 != nil {
-				_write_err162 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err216 == nil && err2 != nil {
+				_write_err216 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err162 == nil && err2 != nil {
-				_write_err162 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err216 == nil && err2 != nil {
+				_write_err216 = thrift.WrapTException(err2)
 			}
-			if _write_err162 != nil {
-				return false, thrift.WrapTException(_write_err162)
+			if _write_err216 != nil {
+				return false, thrift.WrapTException(_write_err216)
 			}
 			return true, err
 		}
@@ -21688,19 +27942,19 @@ func (p *adminServiceProcessorWaitJob) Process(ctx context.Context, seqId int32,
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "waitJob", thrift.REPLY, seqId); err2 != nil {
-		_write_err162 = thrift.WrapTException(err2)
+		_write_err216 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err162 == nil && err2 != nil {
-		_write_err162 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err216 == nil && err2 != nil {
+		_write_err216 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err162 == nil && err2 != nil {
-		_write_err162 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err216 == nil && err2 != nil {
+		_write_err216 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err162 == nil && err2 != nil {
-		_write_err162 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err216 == nil && err2 != nil {
+		_write_err216 = thrift.WrapTException(err2)
 	}
-	if _write_err162 != nil {
-		return false, thrift.WrapTException(_write_err162)
+	if _write_err216 != nil {
+		return false, thrift.WrapTException(_write_err216)
 	}
 	return true, err
 }
@@ -21710,7 +27964,7 @@ type adminServiceProcessorCancelJob struct {
 }
 
 func (p *adminServiceProcessorCancelJob) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err164 error
+	var _write_err218 error
 	args := AdminServiceCancelJobArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -21760,21 +28014,21 @@ func (p *adminServiceProcessorCancelJob) Process(ctx context.Context, seqId int3
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc165 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing cancelJob: "+err2.Error())
+			_exc219 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing cancelJob: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "cancelJob", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err164 = thrift.WrapTException(err2)
+				_write_err218 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc165.Write(ctx, oprot); _write_err164 == nil && err2 != nil {
-				_write_err164 = thrift.WrapTException(err2)
+			if err2 := _exc219.Write(ctx, oprot); _write_err218 == nil && err2 != nil {
+				_write_err218 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err164 == nil && err2 != nil {
-				_write_err164 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err218 == nil && err2 != nil {
+				_write_err218 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err164 == nil && err2 != nil {
-				_write_err164 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err218 == nil && err2 != nil {
+				_write_err218 = thrift.WrapTException(err2)
 			}
-			if _write_err164 != nil {
-				return false, thrift.WrapTException(_write_err164)
+			if _write_err218 != nil {
+				return false, thrift.WrapTException(_write_err218)
 			}
 			return true, err
 		}
@@ -21783,19 +28037,19 @@ func (p *adminServiceProcessorCancelJob) Process(ctx context.Context, seqId int3
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "cancelJob", thrift.REPLY, seqId); err2 != nil {
-		_write_err164 = thrift.WrapTException(err2)
+		_write_err218 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err164 == nil && err2 != nil {
-		_write_err164 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err218 == nil && err2 != nil {
+		_write_err218 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err164 == nil && err2 != nil {
-		_write_err164 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err218 == nil && err2 != nil {
+		_write_err218 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err164 == nil && err2 != nil {
-		_write_err164 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err218 == nil && err2 != nil {
+		_write_err218 = thrift.WrapTException(err2)
 	}
-	if _write_err164 != nil {
-		return false, thrift.WrapTException(_write_err164)
+	if _write_err218 != nil {
+		return false, thrift.WrapTException(_write_err218)
 	}
 	return true, err
 }
@@ -21805,7 +28059,7 @@ type adminServiceProcessorReleaseSlot struct {
 }
 
 func (p *adminServiceProcessorReleaseSlot) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err166 error
+	var _write_err220 error
 	args := AdminServiceReleaseSlotArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -21855,21 +28109,21 @@ func (p *adminServiceProcessorReleaseSlot) Process(ctx context.Context, seqId in
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc167 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing releaseSlot: "+err2.Error())
+			_exc221 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing releaseSlot: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "releaseSlot", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err166 = thrift.WrapTException(err2)
+				_write_err220 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc167.Write(ctx, oprot); _write_err166 == nil && err2 != nil {
-				_write_err166 = thrift.WrapTException(err2)
+			if err2 := _exc221.Write(ctx, oprot); _write_err220 == nil && err2 != nil {
+				_write_err220 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err166 == nil && err2 != nil {
-				_write_err166 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err220 == nil && err2 != nil {
+				_write_err220 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err166 == nil && err2 != nil {
-				_write_err166 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err220 == nil && err2 != nil {
+				_write_err220 = thrift.WrapTException(err2)
 			}
-			if _write_err166 != nil {
-				return false, thrift.WrapTException(_write_err166)
+			if _write_err220 != nil {
+				return false, thrift.WrapTException(_write_err220)
 			}
 			return true, err
 		}
@@ -21878,19 +28132,19 @@ func (p *adminServiceProcessorReleaseSlot) Process(ctx context.Context, seqId in
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "releaseSlot", thrift.REPLY, seqId); err2 != nil {
-		_write_err166 = thrift.WrapTException(err2)
+		_write_err220 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err166 == nil && err2 != nil {
-		_write_err166 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err220 == nil && err2 != nil {
+		_write_err220 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err166 == nil && err2 != nil {
-		_write_err166 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err220 == nil && err2 != nil {
+		_write_err220 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err166 == nil && err2 != nil {
-		_write_err166 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err220 == nil && err2 != nil {
+		_write_err220 = thrift.WrapTException(err2)
 	}
-	if _write_err166 != nil {
-		return false, thrift.WrapTException(_write_err166)
+	if _write_err220 != nil {
+		return false, thrift.WrapTException(_write_err220)
 	}
 	return true, err
 }
@@ -21900,7 +28154,7 @@ type adminServiceProcessorForceReleaseJob struct {
 }
 
 func (p *adminServiceProcessorForceReleaseJob) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err168 error
+	var _write_err222 error
 	args := AdminServiceForceReleaseJobArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -21950,21 +28204,21 @@ func (p *adminServiceProcessorForceReleaseJob) Process(ctx context.Context, seqI
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc169 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing forceReleaseJob: "+err2.Error())
+			_exc223 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing forceReleaseJob: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "forceReleaseJob", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err168 = thrift.WrapTException(err2)
+				_write_err222 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc169.Write(ctx, oprot); _write_err168 == nil && err2 != nil {
-				_write_err168 = thrift.WrapTException(err2)
+			if err2 := _exc223.Write(ctx, oprot); _write_err222 == nil && err2 != nil {
+				_write_err222 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err168 == nil && err2 != nil {
-				_write_err168 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err222 == nil && err2 != nil {
+				_write_err222 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err168 == nil && err2 != nil {
-				_write_err168 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err222 == nil && err2 != nil {
+				_write_err222 = thrift.WrapTException(err2)
 			}
-			if _write_err168 != nil {
-				return false, thrift.WrapTException(_write_err168)
+			if _write_err222 != nil {
+				return false, thrift.WrapTException(_write_err222)
 			}
 			return true, err
 		}
@@ -21973,19 +28227,19 @@ func (p *adminServiceProcessorForceReleaseJob) Process(ctx context.Context, seqI
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "forceReleaseJob", thrift.REPLY, seqId); err2 != nil {
-		_write_err168 = thrift.WrapTException(err2)
+		_write_err222 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err168 == nil && err2 != nil {
-		_write_err168 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err222 == nil && err2 != nil {
+		_write_err222 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err168 == nil && err2 != nil {
-		_write_err168 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err222 == nil && err2 != nil {
+		_write_err222 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err168 == nil && err2 != nil {
-		_write_err168 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err222 == nil && err2 != nil {
+		_write_err222 = thrift.WrapTException(err2)
 	}
-	if _write_err168 != nil {
-		return false, thrift.WrapTException(_write_err168)
+	if _write_err222 != nil {
+		return false, thrift.WrapTException(_write_err222)
 	}
 	return true, err
 }
@@ -21995,7 +28249,7 @@ type adminServiceProcessorExplainJob struct {
 }
 
 func (p *adminServiceProcessorExplainJob) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err170 error
+	var _write_err224 error
 	args := AdminServiceExplainJobArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -22045,21 +28299,21 @@ func (p *adminServiceProcessorExplainJob) Process(ctx context.Context, seqId int
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc171 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing explainJob: "+err2.Error())
+			_exc225 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing explainJob: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "explainJob", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err170 = thrift.WrapTException(err2)
+				_write_err224 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc171.Write(ctx, oprot); _write_err170 == nil && err2 != nil {
-				_write_err170 = thrift.WrapTException(err2)
+			if err2 := _exc225.Write(ctx, oprot); _write_err224 == nil && err2 != nil {
+				_write_err224 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err170 == nil && err2 != nil {
-				_write_err170 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err224 == nil && err2 != nil {
+				_write_err224 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err170 == nil && err2 != nil {
-				_write_err170 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err224 == nil && err2 != nil {
+				_write_err224 = thrift.WrapTException(err2)
 			}
-			if _write_err170 != nil {
-				return false, thrift.WrapTException(_write_err170)
+			if _write_err224 != nil {
+				return false, thrift.WrapTException(_write_err224)
 			}
 			return true, err
 		}
@@ -22068,19 +28322,19 @@ func (p *adminServiceProcessorExplainJob) Process(ctx context.Context, seqId int
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "explainJob", thrift.REPLY, seqId); err2 != nil {
-		_write_err170 = thrift.WrapTException(err2)
+		_write_err224 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err170 == nil && err2 != nil {
-		_write_err170 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err224 == nil && err2 != nil {
+		_write_err224 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err170 == nil && err2 != nil {
-		_write_err170 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err224 == nil && err2 != nil {
+		_write_err224 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err170 == nil && err2 != nil {
-		_write_err170 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err224 == nil && err2 != nil {
+		_write_err224 = thrift.WrapTException(err2)
 	}
-	if _write_err170 != nil {
-		return false, thrift.WrapTException(_write_err170)
+	if _write_err224 != nil {
+		return false, thrift.WrapTException(_write_err224)
 	}
 	return true, err
 }
@@ -22090,7 +28344,7 @@ type adminServiceProcessorWatchJobs struct {
 }
 
 func (p *adminServiceProcessorWatchJobs) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err172 error
+	var _write_err226 error
 	args := AdminServiceWatchJobsArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -22140,21 +28394,21 @@ func (p *adminServiceProcessorWatchJobs) Process(ctx context.Context, seqId int3
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc173 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing watchJobs: "+err2.Error())
+			_exc227 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing watchJobs: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "watchJobs", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err172 = thrift.WrapTException(err2)
+				_write_err226 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc173.Write(ctx, oprot); _write_err172 == nil && err2 != nil {
-				_write_err172 = thrift.WrapTException(err2)
+			if err2 := _exc227.Write(ctx, oprot); _write_err226 == nil && err2 != nil {
+				_write_err226 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err172 == nil && err2 != nil {
-				_write_err172 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err226 == nil && err2 != nil {
+				_write_err226 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err172 == nil && err2 != nil {
-				_write_err172 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err226 == nil && err2 != nil {
+				_write_err226 = thrift.WrapTException(err2)
 			}
-			if _write_err172 != nil {
-				return false, thrift.WrapTException(_write_err172)
+			if _write_err226 != nil {
+				return false, thrift.WrapTException(_write_err226)
 			}
 			return true, err
 		}
@@ -22163,19 +28417,19 @@ func (p *adminServiceProcessorWatchJobs) Process(ctx context.Context, seqId int3
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "watchJobs", thrift.REPLY, seqId); err2 != nil {
-		_write_err172 = thrift.WrapTException(err2)
+		_write_err226 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err172 == nil && err2 != nil {
-		_write_err172 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err226 == nil && err2 != nil {
+		_write_err226 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err172 == nil && err2 != nil {
-		_write_err172 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err226 == nil && err2 != nil {
+		_write_err226 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err172 == nil && err2 != nil {
-		_write_err172 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err226 == nil && err2 != nil {
+		_write_err226 = thrift.WrapTException(err2)
 	}
-	if _write_err172 != nil {
-		return false, thrift.WrapTException(_write_err172)
+	if _write_err226 != nil {
+		return false, thrift.WrapTException(_write_err226)
 	}
 	return true, err
 }
@@ -22185,7 +28439,7 @@ type adminServiceProcessorInspectDataset struct {
 }
 
 func (p *adminServiceProcessorInspectDataset) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err174 error
+	var _write_err228 error
 	args := AdminServiceInspectDatasetArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -22235,21 +28489,21 @@ func (p *adminServiceProcessorInspectDataset) Process(ctx context.Context, seqId
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc175 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing inspectDataset: "+err2.Error())
+			_exc229 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing inspectDataset: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "inspectDataset", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err174 = thrift.WrapTException(err2)
+				_write_err228 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc175.Write(ctx, oprot); _write_err174 == nil && err2 != nil {
-				_write_err174 = thrift.WrapTException(err2)
+			if err2 := _exc229.Write(ctx, oprot); _write_err228 == nil && err2 != nil {
+				_write_err228 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err174 == nil && err2 != nil {
-				_write_err174 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err228 == nil && err2 != nil {
+				_write_err228 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err174 == nil && err2 != nil {
-				_write_err174 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err228 == nil && err2 != nil {
+				_write_err228 = thrift.WrapTException(err2)
 			}
-			if _write_err174 != nil {
-				return false, thrift.WrapTException(_write_err174)
+			if _write_err228 != nil {
+				return false, thrift.WrapTException(_write_err228)
 			}
 			return true, err
 		}
@@ -22258,19 +28512,19 @@ func (p *adminServiceProcessorInspectDataset) Process(ctx context.Context, seqId
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "inspectDataset", thrift.REPLY, seqId); err2 != nil {
-		_write_err174 = thrift.WrapTException(err2)
+		_write_err228 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err174 == nil && err2 != nil {
-		_write_err174 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err228 == nil && err2 != nil {
+		_write_err228 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err174 == nil && err2 != nil {
-		_write_err174 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err228 == nil && err2 != nil {
+		_write_err228 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err174 == nil && err2 != nil {
-		_write_err174 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err228 == nil && err2 != nil {
+		_write_err228 = thrift.WrapTException(err2)
 	}
-	if _write_err174 != nil {
-		return false, thrift.WrapTException(_write_err174)
+	if _write_err228 != nil {
+		return false, thrift.WrapTException(_write_err228)
 	}
 	return true, err
 }
@@ -22280,7 +28534,7 @@ type adminServiceProcessorPutCatalog struct {
 }
 
 func (p *adminServiceProcessorPutCatalog) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err176 error
+	var _write_err230 error
 	args := AdminServicePutCatalogArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -22330,21 +28584,21 @@ func (p *adminServiceProcessorPutCatalog) Process(ctx context.Context, seqId int
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc177 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing putCatalog: "+err2.Error())
+			_exc231 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing putCatalog: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "putCatalog", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err176 = thrift.WrapTException(err2)
+				_write_err230 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc177.Write(ctx, oprot); _write_err176 == nil && err2 != nil {
-				_write_err176 = thrift.WrapTException(err2)
+			if err2 := _exc231.Write(ctx, oprot); _write_err230 == nil && err2 != nil {
+				_write_err230 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err176 == nil && err2 != nil {
-				_write_err176 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err230 == nil && err2 != nil {
+				_write_err230 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err176 == nil && err2 != nil {
-				_write_err176 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err230 == nil && err2 != nil {
+				_write_err230 = thrift.WrapTException(err2)
 			}
-			if _write_err176 != nil {
-				return false, thrift.WrapTException(_write_err176)
+			if _write_err230 != nil {
+				return false, thrift.WrapTException(_write_err230)
 			}
 			return true, err
 		}
@@ -22353,19 +28607,19 @@ func (p *adminServiceProcessorPutCatalog) Process(ctx context.Context, seqId int
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "putCatalog", thrift.REPLY, seqId); err2 != nil {
-		_write_err176 = thrift.WrapTException(err2)
+		_write_err230 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err176 == nil && err2 != nil {
-		_write_err176 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err230 == nil && err2 != nil {
+		_write_err230 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err176 == nil && err2 != nil {
-		_write_err176 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err230 == nil && err2 != nil {
+		_write_err230 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err176 == nil && err2 != nil {
-		_write_err176 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err230 == nil && err2 != nil {
+		_write_err230 = thrift.WrapTException(err2)
 	}
-	if _write_err176 != nil {
-		return false, thrift.WrapTException(_write_err176)
+	if _write_err230 != nil {
+		return false, thrift.WrapTException(_write_err230)
 	}
 	return true, err
 }
@@ -22375,7 +28629,7 @@ type adminServiceProcessorGetCatalog struct {
 }
 
 func (p *adminServiceProcessorGetCatalog) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err178 error
+	var _write_err232 error
 	args := AdminServiceGetCatalogArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -22425,21 +28679,21 @@ func (p *adminServiceProcessorGetCatalog) Process(ctx context.Context, seqId int
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc179 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing getCatalog: "+err2.Error())
+			_exc233 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing getCatalog: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "getCatalog", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err178 = thrift.WrapTException(err2)
+				_write_err232 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc179.Write(ctx, oprot); _write_err178 == nil && err2 != nil {
-				_write_err178 = thrift.WrapTException(err2)
+			if err2 := _exc233.Write(ctx, oprot); _write_err232 == nil && err2 != nil {
+				_write_err232 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err178 == nil && err2 != nil {
-				_write_err178 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err232 == nil && err2 != nil {
+				_write_err232 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err178 == nil && err2 != nil {
-				_write_err178 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err232 == nil && err2 != nil {
+				_write_err232 = thrift.WrapTException(err2)
 			}
-			if _write_err178 != nil {
-				return false, thrift.WrapTException(_write_err178)
+			if _write_err232 != nil {
+				return false, thrift.WrapTException(_write_err232)
 			}
 			return true, err
 		}
@@ -22448,19 +28702,19 @@ func (p *adminServiceProcessorGetCatalog) Process(ctx context.Context, seqId int
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "getCatalog", thrift.REPLY, seqId); err2 != nil {
-		_write_err178 = thrift.WrapTException(err2)
+		_write_err232 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err178 == nil && err2 != nil {
-		_write_err178 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err232 == nil && err2 != nil {
+		_write_err232 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err178 == nil && err2 != nil {
-		_write_err178 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err232 == nil && err2 != nil {
+		_write_err232 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err178 == nil && err2 != nil {
-		_write_err178 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err232 == nil && err2 != nil {
+		_write_err232 = thrift.WrapTException(err2)
 	}
-	if _write_err178 != nil {
-		return false, thrift.WrapTException(_write_err178)
+	if _write_err232 != nil {
+		return false, thrift.WrapTException(_write_err232)
 	}
 	return true, err
 }
@@ -22470,7 +28724,7 @@ type adminServiceProcessorListCatalogs struct {
 }
 
 func (p *adminServiceProcessorListCatalogs) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err180 error
+	var _write_err234 error
 	args := AdminServiceListCatalogsArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -22520,21 +28774,21 @@ func (p *adminServiceProcessorListCatalogs) Process(ctx context.Context, seqId i
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc181 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing listCatalogs: "+err2.Error())
+			_exc235 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing listCatalogs: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "listCatalogs", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err180 = thrift.WrapTException(err2)
+				_write_err234 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc181.Write(ctx, oprot); _write_err180 == nil && err2 != nil {
-				_write_err180 = thrift.WrapTException(err2)
+			if err2 := _exc235.Write(ctx, oprot); _write_err234 == nil && err2 != nil {
+				_write_err234 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err180 == nil && err2 != nil {
-				_write_err180 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err234 == nil && err2 != nil {
+				_write_err234 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err180 == nil && err2 != nil {
-				_write_err180 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err234 == nil && err2 != nil {
+				_write_err234 = thrift.WrapTException(err2)
 			}
-			if _write_err180 != nil {
-				return false, thrift.WrapTException(_write_err180)
+			if _write_err234 != nil {
+				return false, thrift.WrapTException(_write_err234)
 			}
 			return true, err
 		}
@@ -22543,19 +28797,19 @@ func (p *adminServiceProcessorListCatalogs) Process(ctx context.Context, seqId i
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "listCatalogs", thrift.REPLY, seqId); err2 != nil {
-		_write_err180 = thrift.WrapTException(err2)
+		_write_err234 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err180 == nil && err2 != nil {
-		_write_err180 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err234 == nil && err2 != nil {
+		_write_err234 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err180 == nil && err2 != nil {
-		_write_err180 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err234 == nil && err2 != nil {
+		_write_err234 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err180 == nil && err2 != nil {
-		_write_err180 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err234 == nil && err2 != nil {
+		_write_err234 = thrift.WrapTException(err2)
 	}
-	if _write_err180 != nil {
-		return false, thrift.WrapTException(_write_err180)
+	if _write_err234 != nil {
+		return false, thrift.WrapTException(_write_err234)
 	}
 	return true, err
 }
@@ -22565,7 +28819,7 @@ type adminServiceProcessorRemoveCatalog struct {
 }
 
 func (p *adminServiceProcessorRemoveCatalog) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err182 error
+	var _write_err236 error
 	args := AdminServiceRemoveCatalogArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -22615,21 +28869,21 @@ func (p *adminServiceProcessorRemoveCatalog) Process(ctx context.Context, seqId 
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc183 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing removeCatalog: "+err2.Error())
+			_exc237 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing removeCatalog: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "removeCatalog", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err182 = thrift.WrapTException(err2)
+				_write_err236 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc183.Write(ctx, oprot); _write_err182 == nil && err2 != nil {
-				_write_err182 = thrift.WrapTException(err2)
+			if err2 := _exc237.Write(ctx, oprot); _write_err236 == nil && err2 != nil {
+				_write_err236 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err182 == nil && err2 != nil {
-				_write_err182 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err236 == nil && err2 != nil {
+				_write_err236 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err182 == nil && err2 != nil {
-				_write_err182 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err236 == nil && err2 != nil {
+				_write_err236 = thrift.WrapTException(err2)
 			}
-			if _write_err182 != nil {
-				return false, thrift.WrapTException(_write_err182)
+			if _write_err236 != nil {
+				return false, thrift.WrapTException(_write_err236)
 			}
 			return true, err
 		}
@@ -22638,19 +28892,19 @@ func (p *adminServiceProcessorRemoveCatalog) Process(ctx context.Context, seqId 
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "removeCatalog", thrift.REPLY, seqId); err2 != nil {
-		_write_err182 = thrift.WrapTException(err2)
+		_write_err236 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err182 == nil && err2 != nil {
-		_write_err182 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err236 == nil && err2 != nil {
+		_write_err236 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err182 == nil && err2 != nil {
-		_write_err182 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err236 == nil && err2 != nil {
+		_write_err236 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err182 == nil && err2 != nil {
-		_write_err182 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err236 == nil && err2 != nil {
+		_write_err236 = thrift.WrapTException(err2)
 	}
-	if _write_err182 != nil {
-		return false, thrift.WrapTException(_write_err182)
+	if _write_err236 != nil {
+		return false, thrift.WrapTException(_write_err236)
 	}
 	return true, err
 }
@@ -22660,7 +28914,7 @@ type adminServiceProcessorAddBackend struct {
 }
 
 func (p *adminServiceProcessorAddBackend) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err184 error
+	var _write_err238 error
 	args := AdminServiceAddBackendArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -22710,21 +28964,21 @@ func (p *adminServiceProcessorAddBackend) Process(ctx context.Context, seqId int
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc185 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing addBackend: "+err2.Error())
+			_exc239 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing addBackend: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "addBackend", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err184 = thrift.WrapTException(err2)
+				_write_err238 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc185.Write(ctx, oprot); _write_err184 == nil && err2 != nil {
-				_write_err184 = thrift.WrapTException(err2)
+			if err2 := _exc239.Write(ctx, oprot); _write_err238 == nil && err2 != nil {
+				_write_err238 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err184 == nil && err2 != nil {
-				_write_err184 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err238 == nil && err2 != nil {
+				_write_err238 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err184 == nil && err2 != nil {
-				_write_err184 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err238 == nil && err2 != nil {
+				_write_err238 = thrift.WrapTException(err2)
 			}
-			if _write_err184 != nil {
-				return false, thrift.WrapTException(_write_err184)
+			if _write_err238 != nil {
+				return false, thrift.WrapTException(_write_err238)
 			}
 			return true, err
 		}
@@ -22733,19 +28987,19 @@ func (p *adminServiceProcessorAddBackend) Process(ctx context.Context, seqId int
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "addBackend", thrift.REPLY, seqId); err2 != nil {
-		_write_err184 = thrift.WrapTException(err2)
+		_write_err238 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err184 == nil && err2 != nil {
-		_write_err184 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err238 == nil && err2 != nil {
+		_write_err238 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err184 == nil && err2 != nil {
-		_write_err184 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err238 == nil && err2 != nil {
+		_write_err238 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err184 == nil && err2 != nil {
-		_write_err184 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err238 == nil && err2 != nil {
+		_write_err238 = thrift.WrapTException(err2)
 	}
-	if _write_err184 != nil {
-		return false, thrift.WrapTException(_write_err184)
+	if _write_err238 != nil {
+		return false, thrift.WrapTException(_write_err238)
 	}
 	return true, err
 }
@@ -22755,7 +29009,7 @@ type adminServiceProcessorListBackends struct {
 }
 
 func (p *adminServiceProcessorListBackends) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err186 error
+	var _write_err240 error
 	args := AdminServiceListBackendsArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -22805,21 +29059,21 @@ func (p *adminServiceProcessorListBackends) Process(ctx context.Context, seqId i
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc187 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing listBackends: "+err2.Error())
+			_exc241 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing listBackends: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "listBackends", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err186 = thrift.WrapTException(err2)
+				_write_err240 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc187.Write(ctx, oprot); _write_err186 == nil && err2 != nil {
-				_write_err186 = thrift.WrapTException(err2)
+			if err2 := _exc241.Write(ctx, oprot); _write_err240 == nil && err2 != nil {
+				_write_err240 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err186 == nil && err2 != nil {
-				_write_err186 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err240 == nil && err2 != nil {
+				_write_err240 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err186 == nil && err2 != nil {
-				_write_err186 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err240 == nil && err2 != nil {
+				_write_err240 = thrift.WrapTException(err2)
 			}
-			if _write_err186 != nil {
-				return false, thrift.WrapTException(_write_err186)
+			if _write_err240 != nil {
+				return false, thrift.WrapTException(_write_err240)
 			}
 			return true, err
 		}
@@ -22828,19 +29082,19 @@ func (p *adminServiceProcessorListBackends) Process(ctx context.Context, seqId i
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "listBackends", thrift.REPLY, seqId); err2 != nil {
-		_write_err186 = thrift.WrapTException(err2)
+		_write_err240 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err186 == nil && err2 != nil {
-		_write_err186 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err240 == nil && err2 != nil {
+		_write_err240 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err186 == nil && err2 != nil {
-		_write_err186 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err240 == nil && err2 != nil {
+		_write_err240 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err186 == nil && err2 != nil {
-		_write_err186 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err240 == nil && err2 != nil {
+		_write_err240 = thrift.WrapTException(err2)
 	}
-	if _write_err186 != nil {
-		return false, thrift.WrapTException(_write_err186)
+	if _write_err240 != nil {
+		return false, thrift.WrapTException(_write_err240)
 	}
 	return true, err
 }
@@ -22850,7 +29104,7 @@ type adminServiceProcessorRemoveBackend struct {
 }
 
 func (p *adminServiceProcessorRemoveBackend) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err188 error
+	var _write_err242 error
 	args := AdminServiceRemoveBackendArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -22900,21 +29154,21 @@ func (p *adminServiceProcessorRemoveBackend) Process(ctx context.Context, seqId 
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc189 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing removeBackend: "+err2.Error())
+			_exc243 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing removeBackend: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "removeBackend", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err188 = thrift.WrapTException(err2)
+				_write_err242 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc189.Write(ctx, oprot); _write_err188 == nil && err2 != nil {
-				_write_err188 = thrift.WrapTException(err2)
+			if err2 := _exc243.Write(ctx, oprot); _write_err242 == nil && err2 != nil {
+				_write_err242 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err188 == nil && err2 != nil {
-				_write_err188 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err242 == nil && err2 != nil {
+				_write_err242 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err188 == nil && err2 != nil {
-				_write_err188 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err242 == nil && err2 != nil {
+				_write_err242 = thrift.WrapTException(err2)
 			}
-			if _write_err188 != nil {
-				return false, thrift.WrapTException(_write_err188)
+			if _write_err242 != nil {
+				return false, thrift.WrapTException(_write_err242)
 			}
 			return true, err
 		}
@@ -22923,19 +29177,19 @@ func (p *adminServiceProcessorRemoveBackend) Process(ctx context.Context, seqId 
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "removeBackend", thrift.REPLY, seqId); err2 != nil {
-		_write_err188 = thrift.WrapTException(err2)
+		_write_err242 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err188 == nil && err2 != nil {
-		_write_err188 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err242 == nil && err2 != nil {
+		_write_err242 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err188 == nil && err2 != nil {
-		_write_err188 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err242 == nil && err2 != nil {
+		_write_err242 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err188 == nil && err2 != nil {
-		_write_err188 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err242 == nil && err2 != nil {
+		_write_err242 = thrift.WrapTException(err2)
 	}
-	if _write_err188 != nil {
-		return false, thrift.WrapTException(_write_err188)
+	if _write_err242 != nil {
+		return false, thrift.WrapTException(_write_err242)
 	}
 	return true, err
 }
@@ -22945,7 +29199,7 @@ type adminServiceProcessorDrainBackend struct {
 }
 
 func (p *adminServiceProcessorDrainBackend) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err190 error
+	var _write_err244 error
 	args := AdminServiceDrainBackendArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -22995,21 +29249,21 @@ func (p *adminServiceProcessorDrainBackend) Process(ctx context.Context, seqId i
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc191 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing drainBackend: "+err2.Error())
+			_exc245 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing drainBackend: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "drainBackend", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err190 = thrift.WrapTException(err2)
+				_write_err244 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc191.Write(ctx, oprot); _write_err190 == nil && err2 != nil {
-				_write_err190 = thrift.WrapTException(err2)
+			if err2 := _exc245.Write(ctx, oprot); _write_err244 == nil && err2 != nil {
+				_write_err244 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err190 == nil && err2 != nil {
-				_write_err190 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err244 == nil && err2 != nil {
+				_write_err244 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err190 == nil && err2 != nil {
-				_write_err190 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err244 == nil && err2 != nil {
+				_write_err244 = thrift.WrapTException(err2)
 			}
-			if _write_err190 != nil {
-				return false, thrift.WrapTException(_write_err190)
+			if _write_err244 != nil {
+				return false, thrift.WrapTException(_write_err244)
 			}
 			return true, err
 		}
@@ -23018,19 +29272,19 @@ func (p *adminServiceProcessorDrainBackend) Process(ctx context.Context, seqId i
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "drainBackend", thrift.REPLY, seqId); err2 != nil {
-		_write_err190 = thrift.WrapTException(err2)
+		_write_err244 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err190 == nil && err2 != nil {
-		_write_err190 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err244 == nil && err2 != nil {
+		_write_err244 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err190 == nil && err2 != nil {
-		_write_err190 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err244 == nil && err2 != nil {
+		_write_err244 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err190 == nil && err2 != nil {
-		_write_err190 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err244 == nil && err2 != nil {
+		_write_err244 = thrift.WrapTException(err2)
 	}
-	if _write_err190 != nil {
-		return false, thrift.WrapTException(_write_err190)
+	if _write_err244 != nil {
+		return false, thrift.WrapTException(_write_err244)
 	}
 	return true, err
 }
@@ -23040,7 +29294,7 @@ type adminServiceProcessorUndrainBackend struct {
 }
 
 func (p *adminServiceProcessorUndrainBackend) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err192 error
+	var _write_err246 error
 	args := AdminServiceUndrainBackendArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -23090,21 +29344,21 @@ func (p *adminServiceProcessorUndrainBackend) Process(ctx context.Context, seqId
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc193 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing undrainBackend: "+err2.Error())
+			_exc247 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing undrainBackend: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "undrainBackend", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err192 = thrift.WrapTException(err2)
+				_write_err246 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc193.Write(ctx, oprot); _write_err192 == nil && err2 != nil {
-				_write_err192 = thrift.WrapTException(err2)
+			if err2 := _exc247.Write(ctx, oprot); _write_err246 == nil && err2 != nil {
+				_write_err246 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err192 == nil && err2 != nil {
-				_write_err192 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err246 == nil && err2 != nil {
+				_write_err246 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err192 == nil && err2 != nil {
-				_write_err192 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err246 == nil && err2 != nil {
+				_write_err246 = thrift.WrapTException(err2)
 			}
-			if _write_err192 != nil {
-				return false, thrift.WrapTException(_write_err192)
+			if _write_err246 != nil {
+				return false, thrift.WrapTException(_write_err246)
 			}
 			return true, err
 		}
@@ -23113,19 +29367,19 @@ func (p *adminServiceProcessorUndrainBackend) Process(ctx context.Context, seqId
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "undrainBackend", thrift.REPLY, seqId); err2 != nil {
-		_write_err192 = thrift.WrapTException(err2)
+		_write_err246 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err192 == nil && err2 != nil {
-		_write_err192 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err246 == nil && err2 != nil {
+		_write_err246 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err192 == nil && err2 != nil {
-		_write_err192 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err246 == nil && err2 != nil {
+		_write_err246 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err192 == nil && err2 != nil {
-		_write_err192 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err246 == nil && err2 != nil {
+		_write_err246 = thrift.WrapTException(err2)
 	}
-	if _write_err192 != nil {
-		return false, thrift.WrapTException(_write_err192)
+	if _write_err246 != nil {
+		return false, thrift.WrapTException(_write_err246)
 	}
 	return true, err
 }
@@ -23135,7 +29389,7 @@ type adminServiceProcessorListSettings struct {
 }
 
 func (p *adminServiceProcessorListSettings) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err194 error
+	var _write_err248 error
 	args := AdminServiceListSettingsArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -23185,21 +29439,21 @@ func (p *adminServiceProcessorListSettings) Process(ctx context.Context, seqId i
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc195 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing listSettings: "+err2.Error())
+			_exc249 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing listSettings: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "listSettings", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err194 = thrift.WrapTException(err2)
+				_write_err248 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc195.Write(ctx, oprot); _write_err194 == nil && err2 != nil {
-				_write_err194 = thrift.WrapTException(err2)
+			if err2 := _exc249.Write(ctx, oprot); _write_err248 == nil && err2 != nil {
+				_write_err248 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err194 == nil && err2 != nil {
-				_write_err194 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err248 == nil && err2 != nil {
+				_write_err248 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err194 == nil && err2 != nil {
-				_write_err194 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err248 == nil && err2 != nil {
+				_write_err248 = thrift.WrapTException(err2)
 			}
-			if _write_err194 != nil {
-				return false, thrift.WrapTException(_write_err194)
+			if _write_err248 != nil {
+				return false, thrift.WrapTException(_write_err248)
 			}
 			return true, err
 		}
@@ -23208,19 +29462,19 @@ func (p *adminServiceProcessorListSettings) Process(ctx context.Context, seqId i
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "listSettings", thrift.REPLY, seqId); err2 != nil {
-		_write_err194 = thrift.WrapTException(err2)
+		_write_err248 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err194 == nil && err2 != nil {
-		_write_err194 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err248 == nil && err2 != nil {
+		_write_err248 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err194 == nil && err2 != nil {
-		_write_err194 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err248 == nil && err2 != nil {
+		_write_err248 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err194 == nil && err2 != nil {
-		_write_err194 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err248 == nil && err2 != nil {
+		_write_err248 = thrift.WrapTException(err2)
 	}
-	if _write_err194 != nil {
-		return false, thrift.WrapTException(_write_err194)
+	if _write_err248 != nil {
+		return false, thrift.WrapTException(_write_err248)
 	}
 	return true, err
 }
@@ -23230,7 +29484,7 @@ type adminServiceProcessorSetSettings struct {
 }
 
 func (p *adminServiceProcessorSetSettings) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err196 error
+	var _write_err250 error
 	args := AdminServiceSetSettingsArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -23280,21 +29534,21 @@ func (p *adminServiceProcessorSetSettings) Process(ctx context.Context, seqId in
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc197 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing setSettings: "+err2.Error())
+			_exc251 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing setSettings: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "setSettings", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err196 = thrift.WrapTException(err2)
+				_write_err250 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc197.Write(ctx, oprot); _write_err196 == nil && err2 != nil {
-				_write_err196 = thrift.WrapTException(err2)
+			if err2 := _exc251.Write(ctx, oprot); _write_err250 == nil && err2 != nil {
+				_write_err250 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err196 == nil && err2 != nil {
-				_write_err196 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err250 == nil && err2 != nil {
+				_write_err250 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err196 == nil && err2 != nil {
-				_write_err196 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err250 == nil && err2 != nil {
+				_write_err250 = thrift.WrapTException(err2)
 			}
-			if _write_err196 != nil {
-				return false, thrift.WrapTException(_write_err196)
+			if _write_err250 != nil {
+				return false, thrift.WrapTException(_write_err250)
 			}
 			return true, err
 		}
@@ -23303,19 +29557,19 @@ func (p *adminServiceProcessorSetSettings) Process(ctx context.Context, seqId in
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "setSettings", thrift.REPLY, seqId); err2 != nil {
-		_write_err196 = thrift.WrapTException(err2)
+		_write_err250 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err196 == nil && err2 != nil {
-		_write_err196 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err250 == nil && err2 != nil {
+		_write_err250 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err196 == nil && err2 != nil {
-		_write_err196 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err250 == nil && err2 != nil {
+		_write_err250 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err196 == nil && err2 != nil {
-		_write_err196 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err250 == nil && err2 != nil {
+		_write_err250 = thrift.WrapTException(err2)
 	}
-	if _write_err196 != nil {
-		return false, thrift.WrapTException(_write_err196)
+	if _write_err250 != nil {
+		return false, thrift.WrapTException(_write_err250)
 	}
 	return true, err
 }
@@ -23325,7 +29579,7 @@ type adminServiceProcessorResetSettings struct {
 }
 
 func (p *adminServiceProcessorResetSettings) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err198 error
+	var _write_err252 error
 	args := AdminServiceResetSettingsArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -23375,21 +29629,21 @@ func (p *adminServiceProcessorResetSettings) Process(ctx context.Context, seqId 
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc199 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing resetSettings: "+err2.Error())
+			_exc253 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing resetSettings: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "resetSettings", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err198 = thrift.WrapTException(err2)
+				_write_err252 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc199.Write(ctx, oprot); _write_err198 == nil && err2 != nil {
-				_write_err198 = thrift.WrapTException(err2)
+			if err2 := _exc253.Write(ctx, oprot); _write_err252 == nil && err2 != nil {
+				_write_err252 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err198 == nil && err2 != nil {
-				_write_err198 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err252 == nil && err2 != nil {
+				_write_err252 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err198 == nil && err2 != nil {
-				_write_err198 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err252 == nil && err2 != nil {
+				_write_err252 = thrift.WrapTException(err2)
 			}
-			if _write_err198 != nil {
-				return false, thrift.WrapTException(_write_err198)
+			if _write_err252 != nil {
+				return false, thrift.WrapTException(_write_err252)
 			}
 			return true, err
 		}
@@ -23398,19 +29652,19 @@ func (p *adminServiceProcessorResetSettings) Process(ctx context.Context, seqId 
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "resetSettings", thrift.REPLY, seqId); err2 != nil {
-		_write_err198 = thrift.WrapTException(err2)
+		_write_err252 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err198 == nil && err2 != nil {
-		_write_err198 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err252 == nil && err2 != nil {
+		_write_err252 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err198 == nil && err2 != nil {
-		_write_err198 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err252 == nil && err2 != nil {
+		_write_err252 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err198 == nil && err2 != nil {
-		_write_err198 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err252 == nil && err2 != nil {
+		_write_err252 = thrift.WrapTException(err2)
 	}
-	if _write_err198 != nil {
-		return false, thrift.WrapTException(_write_err198)
+	if _write_err252 != nil {
+		return false, thrift.WrapTException(_write_err252)
 	}
 	return true, err
 }
@@ -23420,7 +29674,7 @@ type adminServiceProcessorSettingsHistory struct {
 }
 
 func (p *adminServiceProcessorSettingsHistory) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
-	var _write_err200 error
+	var _write_err254 error
 	args := AdminServiceSettingsHistoryArgs{}
 	if err2 := args.Read(ctx, iprot); err2 != nil {
 		iprot.ReadMessageEnd(ctx)
@@ -23470,21 +29724,21 @@ func (p *adminServiceProcessorSettingsHistory) Process(ctx context.Context, seqI
 			if errors.Is(err2, thrift.ErrAbandonRequest) {
 				return false, thrift.WrapTException(err2)
 			}
-			_exc201 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing settingsHistory: "+err2.Error())
+			_exc255 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing settingsHistory: "+err2.Error())
 			if err2 := oprot.WriteMessageBegin(ctx, "settingsHistory", thrift.EXCEPTION, seqId); err2 != nil {
-				_write_err200 = thrift.WrapTException(err2)
+				_write_err254 = thrift.WrapTException(err2)
 			}
-			if err2 := _exc201.Write(ctx, oprot); _write_err200 == nil && err2 != nil {
-				_write_err200 = thrift.WrapTException(err2)
+			if err2 := _exc255.Write(ctx, oprot); _write_err254 == nil && err2 != nil {
+				_write_err254 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.WriteMessageEnd(ctx); _write_err200 == nil && err2 != nil {
-				_write_err200 = thrift.WrapTException(err2)
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err254 == nil && err2 != nil {
+				_write_err254 = thrift.WrapTException(err2)
 			}
-			if err2 := oprot.Flush(ctx); _write_err200 == nil && err2 != nil {
-				_write_err200 = thrift.WrapTException(err2)
+			if err2 := oprot.Flush(ctx); _write_err254 == nil && err2 != nil {
+				_write_err254 = thrift.WrapTException(err2)
 			}
-			if _write_err200 != nil {
-				return false, thrift.WrapTException(_write_err200)
+			if _write_err254 != nil {
+				return false, thrift.WrapTException(_write_err254)
 			}
 			return true, err
 		}
@@ -23493,19 +29747,1159 @@ func (p *adminServiceProcessorSettingsHistory) Process(ctx context.Context, seqI
 	}
 	tickerCancel()
 	if err2 := oprot.WriteMessageBegin(ctx, "settingsHistory", thrift.REPLY, seqId); err2 != nil {
-		_write_err200 = thrift.WrapTException(err2)
+		_write_err254 = thrift.WrapTException(err2)
 	}
-	if err2 := result.Write(ctx, oprot); _write_err200 == nil && err2 != nil {
-		_write_err200 = thrift.WrapTException(err2)
+	if err2 := result.Write(ctx, oprot); _write_err254 == nil && err2 != nil {
+		_write_err254 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.WriteMessageEnd(ctx); _write_err200 == nil && err2 != nil {
-		_write_err200 = thrift.WrapTException(err2)
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err254 == nil && err2 != nil {
+		_write_err254 = thrift.WrapTException(err2)
 	}
-	if err2 := oprot.Flush(ctx); _write_err200 == nil && err2 != nil {
-		_write_err200 = thrift.WrapTException(err2)
+	if err2 := oprot.Flush(ctx); _write_err254 == nil && err2 != nil {
+		_write_err254 = thrift.WrapTException(err2)
 	}
-	if _write_err200 != nil {
-		return false, thrift.WrapTException(_write_err200)
+	if _write_err254 != nil {
+		return false, thrift.WrapTException(_write_err254)
+	}
+	return true, err
+}
+
+type adminServiceProcessorClusterStatus struct {
+	handler AdminService
+}
+
+func (p *adminServiceProcessorClusterStatus) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
+	var _write_err256 error
+	args := AdminServiceClusterStatusArgs{}
+	if err2 := args.Read(ctx, iprot); err2 != nil {
+		iprot.ReadMessageEnd(ctx)
+		x := thrift.NewTApplicationException(thrift.PROTOCOL_ERROR, err2.Error())
+		oprot.WriteMessageBegin(ctx, "clusterStatus", thrift.EXCEPTION, seqId)
+		x.Write(ctx, oprot)
+		oprot.WriteMessageEnd(ctx)
+		oprot.Flush(ctx)
+		return false, thrift.WrapTException(err2)
+	}
+	iprot.ReadMessageEnd(ctx)
+
+	tickerCancel := func() {}
+	// Start a goroutine to do server side connectivity check.
+	if thrift.ServerConnectivityCheckInterval > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		var tickerCtx context.Context
+		tickerCtx, tickerCancel = context.WithCancel(context.Background())
+		defer tickerCancel()
+		go func(ctx context.Context, cancel context.CancelFunc) {
+			ticker := time.NewTicker(thrift.ServerConnectivityCheckInterval)
+			defer ticker.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-ticker.C:
+					if !iprot.Transport().IsOpen() {
+						cancel()
+						return
+					}
+				}
+			}
+		}(tickerCtx, cancel)
+	}
+
+	result := AdminServiceClusterStatusResult{}
+	if retval, err2 := p.handler.ClusterStatus(ctx, args.Request); err2 != nil {
+		tickerCancel()
+		err = thrift.WrapTException(err2)
+		switch v := err2.(type) {
+		case *TAdminError:
+			result.Error = v
+		default:
+			if errors.Is(err2, thrift.ErrAbandonRequest) {
+				return false, thrift.WrapTException(err2)
+			}
+			_exc257 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing clusterStatus: "+err2.Error())
+			if err2 := oprot.WriteMessageBegin(ctx, "clusterStatus", thrift.EXCEPTION, seqId); err2 != nil {
+				_write_err256 = thrift.WrapTException(err2)
+			}
+			if err2 := _exc257.Write(ctx, oprot); _write_err256 == nil && err2 != nil {
+				_write_err256 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err256 == nil && err2 != nil {
+				_write_err256 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.Flush(ctx); _write_err256 == nil && err2 != nil {
+				_write_err256 = thrift.WrapTException(err2)
+			}
+			if _write_err256 != nil {
+				return false, thrift.WrapTException(_write_err256)
+			}
+			return true, err
+		}
+	} else {
+		result.Success = retval
+	}
+	tickerCancel()
+	if err2 := oprot.WriteMessageBegin(ctx, "clusterStatus", thrift.REPLY, seqId); err2 != nil {
+		_write_err256 = thrift.WrapTException(err2)
+	}
+	if err2 := result.Write(ctx, oprot); _write_err256 == nil && err2 != nil {
+		_write_err256 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err256 == nil && err2 != nil {
+		_write_err256 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.Flush(ctx); _write_err256 == nil && err2 != nil {
+		_write_err256 = thrift.WrapTException(err2)
+	}
+	if _write_err256 != nil {
+		return false, thrift.WrapTException(_write_err256)
+	}
+	return true, err
+}
+
+type adminServiceProcessorAddMember struct {
+	handler AdminService
+}
+
+func (p *adminServiceProcessorAddMember) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
+	var _write_err258 error
+	args := AdminServiceAddMemberArgs{}
+	if err2 := args.Read(ctx, iprot); err2 != nil {
+		iprot.ReadMessageEnd(ctx)
+		x := thrift.NewTApplicationException(thrift.PROTOCOL_ERROR, err2.Error())
+		oprot.WriteMessageBegin(ctx, "addMember", thrift.EXCEPTION, seqId)
+		x.Write(ctx, oprot)
+		oprot.WriteMessageEnd(ctx)
+		oprot.Flush(ctx)
+		return false, thrift.WrapTException(err2)
+	}
+	iprot.ReadMessageEnd(ctx)
+
+	tickerCancel := func() {}
+	// Start a goroutine to do server side connectivity check.
+	if thrift.ServerConnectivityCheckInterval > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		var tickerCtx context.Context
+		tickerCtx, tickerCancel = context.WithCancel(context.Background())
+		defer tickerCancel()
+		go func(ctx context.Context, cancel context.CancelFunc) {
+			ticker := time.NewTicker(thrift.ServerConnectivityCheckInterval)
+			defer ticker.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-ticker.C:
+					if !iprot.Transport().IsOpen() {
+						cancel()
+						return
+					}
+				}
+			}
+		}(tickerCtx, cancel)
+	}
+
+	result := AdminServiceAddMemberResult{}
+	if retval, err2 := p.handler.AddMember(ctx, args.Request); err2 != nil {
+		tickerCancel()
+		err = thrift.WrapTException(err2)
+		switch v := err2.(type) {
+		case *TAdminError:
+			result.Error = v
+		default:
+			if errors.Is(err2, thrift.ErrAbandonRequest) {
+				return false, thrift.WrapTException(err2)
+			}
+			_exc259 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing addMember: "+err2.Error())
+			if err2 := oprot.WriteMessageBegin(ctx, "addMember", thrift.EXCEPTION, seqId); err2 != nil {
+				_write_err258 = thrift.WrapTException(err2)
+			}
+			if err2 := _exc259.Write(ctx, oprot); _write_err258 == nil && err2 != nil {
+				_write_err258 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err258 == nil && err2 != nil {
+				_write_err258 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.Flush(ctx); _write_err258 == nil && err2 != nil {
+				_write_err258 = thrift.WrapTException(err2)
+			}
+			if _write_err258 != nil {
+				return false, thrift.WrapTException(_write_err258)
+			}
+			return true, err
+		}
+	} else {
+		result.Success = retval
+	}
+	tickerCancel()
+	if err2 := oprot.WriteMessageBegin(ctx, "addMember", thrift.REPLY, seqId); err2 != nil {
+		_write_err258 = thrift.WrapTException(err2)
+	}
+	if err2 := result.Write(ctx, oprot); _write_err258 == nil && err2 != nil {
+		_write_err258 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err258 == nil && err2 != nil {
+		_write_err258 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.Flush(ctx); _write_err258 == nil && err2 != nil {
+		_write_err258 = thrift.WrapTException(err2)
+	}
+	if _write_err258 != nil {
+		return false, thrift.WrapTException(_write_err258)
+	}
+	return true, err
+}
+
+type adminServiceProcessorRemoveMember struct {
+	handler AdminService
+}
+
+func (p *adminServiceProcessorRemoveMember) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
+	var _write_err260 error
+	args := AdminServiceRemoveMemberArgs{}
+	if err2 := args.Read(ctx, iprot); err2 != nil {
+		iprot.ReadMessageEnd(ctx)
+		x := thrift.NewTApplicationException(thrift.PROTOCOL_ERROR, err2.Error())
+		oprot.WriteMessageBegin(ctx, "removeMember", thrift.EXCEPTION, seqId)
+		x.Write(ctx, oprot)
+		oprot.WriteMessageEnd(ctx)
+		oprot.Flush(ctx)
+		return false, thrift.WrapTException(err2)
+	}
+	iprot.ReadMessageEnd(ctx)
+
+	tickerCancel := func() {}
+	// Start a goroutine to do server side connectivity check.
+	if thrift.ServerConnectivityCheckInterval > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		var tickerCtx context.Context
+		tickerCtx, tickerCancel = context.WithCancel(context.Background())
+		defer tickerCancel()
+		go func(ctx context.Context, cancel context.CancelFunc) {
+			ticker := time.NewTicker(thrift.ServerConnectivityCheckInterval)
+			defer ticker.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-ticker.C:
+					if !iprot.Transport().IsOpen() {
+						cancel()
+						return
+					}
+				}
+			}
+		}(tickerCtx, cancel)
+	}
+
+	result := AdminServiceRemoveMemberResult{}
+	if retval, err2 := p.handler.RemoveMember(ctx, args.Request); err2 != nil {
+		tickerCancel()
+		err = thrift.WrapTException(err2)
+		switch v := err2.(type) {
+		case *TAdminError:
+			result.Error = v
+		default:
+			if errors.Is(err2, thrift.ErrAbandonRequest) {
+				return false, thrift.WrapTException(err2)
+			}
+			_exc261 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing removeMember: "+err2.Error())
+			if err2 := oprot.WriteMessageBegin(ctx, "removeMember", thrift.EXCEPTION, seqId); err2 != nil {
+				_write_err260 = thrift.WrapTException(err2)
+			}
+			if err2 := _exc261.Write(ctx, oprot); _write_err260 == nil && err2 != nil {
+				_write_err260 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err260 == nil && err2 != nil {
+				_write_err260 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.Flush(ctx); _write_err260 == nil && err2 != nil {
+				_write_err260 = thrift.WrapTException(err2)
+			}
+			if _write_err260 != nil {
+				return false, thrift.WrapTException(_write_err260)
+			}
+			return true, err
+		}
+	} else {
+		result.Success = retval
+	}
+	tickerCancel()
+	if err2 := oprot.WriteMessageBegin(ctx, "removeMember", thrift.REPLY, seqId); err2 != nil {
+		_write_err260 = thrift.WrapTException(err2)
+	}
+	if err2 := result.Write(ctx, oprot); _write_err260 == nil && err2 != nil {
+		_write_err260 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err260 == nil && err2 != nil {
+		_write_err260 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.Flush(ctx); _write_err260 == nil && err2 != nil {
+		_write_err260 = thrift.WrapTException(err2)
+	}
+	if _write_err260 != nil {
+		return false, thrift.WrapTException(_write_err260)
+	}
+	return true, err
+}
+
+type adminServiceProcessorReplaceMember struct {
+	handler AdminService
+}
+
+func (p *adminServiceProcessorReplaceMember) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
+	var _write_err262 error
+	args := AdminServiceReplaceMemberArgs{}
+	if err2 := args.Read(ctx, iprot); err2 != nil {
+		iprot.ReadMessageEnd(ctx)
+		x := thrift.NewTApplicationException(thrift.PROTOCOL_ERROR, err2.Error())
+		oprot.WriteMessageBegin(ctx, "replaceMember", thrift.EXCEPTION, seqId)
+		x.Write(ctx, oprot)
+		oprot.WriteMessageEnd(ctx)
+		oprot.Flush(ctx)
+		return false, thrift.WrapTException(err2)
+	}
+	iprot.ReadMessageEnd(ctx)
+
+	tickerCancel := func() {}
+	// Start a goroutine to do server side connectivity check.
+	if thrift.ServerConnectivityCheckInterval > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		var tickerCtx context.Context
+		tickerCtx, tickerCancel = context.WithCancel(context.Background())
+		defer tickerCancel()
+		go func(ctx context.Context, cancel context.CancelFunc) {
+			ticker := time.NewTicker(thrift.ServerConnectivityCheckInterval)
+			defer ticker.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-ticker.C:
+					if !iprot.Transport().IsOpen() {
+						cancel()
+						return
+					}
+				}
+			}
+		}(tickerCtx, cancel)
+	}
+
+	result := AdminServiceReplaceMemberResult{}
+	if retval, err2 := p.handler.ReplaceMember(ctx, args.Request); err2 != nil {
+		tickerCancel()
+		err = thrift.WrapTException(err2)
+		switch v := err2.(type) {
+		case *TAdminError:
+			result.Error = v
+		default:
+			if errors.Is(err2, thrift.ErrAbandonRequest) {
+				return false, thrift.WrapTException(err2)
+			}
+			_exc263 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing replaceMember: "+err2.Error())
+			if err2 := oprot.WriteMessageBegin(ctx, "replaceMember", thrift.EXCEPTION, seqId); err2 != nil {
+				_write_err262 = thrift.WrapTException(err2)
+			}
+			if err2 := _exc263.Write(ctx, oprot); _write_err262 == nil && err2 != nil {
+				_write_err262 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err262 == nil && err2 != nil {
+				_write_err262 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.Flush(ctx); _write_err262 == nil && err2 != nil {
+				_write_err262 = thrift.WrapTException(err2)
+			}
+			if _write_err262 != nil {
+				return false, thrift.WrapTException(_write_err262)
+			}
+			return true, err
+		}
+	} else {
+		result.Success = retval
+	}
+	tickerCancel()
+	if err2 := oprot.WriteMessageBegin(ctx, "replaceMember", thrift.REPLY, seqId); err2 != nil {
+		_write_err262 = thrift.WrapTException(err2)
+	}
+	if err2 := result.Write(ctx, oprot); _write_err262 == nil && err2 != nil {
+		_write_err262 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err262 == nil && err2 != nil {
+		_write_err262 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.Flush(ctx); _write_err262 == nil && err2 != nil {
+		_write_err262 = thrift.WrapTException(err2)
+	}
+	if _write_err262 != nil {
+		return false, thrift.WrapTException(_write_err262)
+	}
+	return true, err
+}
+
+type adminServiceProcessorTransferLeader struct {
+	handler AdminService
+}
+
+func (p *adminServiceProcessorTransferLeader) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
+	var _write_err264 error
+	args := AdminServiceTransferLeaderArgs{}
+	if err2 := args.Read(ctx, iprot); err2 != nil {
+		iprot.ReadMessageEnd(ctx)
+		x := thrift.NewTApplicationException(thrift.PROTOCOL_ERROR, err2.Error())
+		oprot.WriteMessageBegin(ctx, "transferLeader", thrift.EXCEPTION, seqId)
+		x.Write(ctx, oprot)
+		oprot.WriteMessageEnd(ctx)
+		oprot.Flush(ctx)
+		return false, thrift.WrapTException(err2)
+	}
+	iprot.ReadMessageEnd(ctx)
+
+	tickerCancel := func() {}
+	// Start a goroutine to do server side connectivity check.
+	if thrift.ServerConnectivityCheckInterval > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		var tickerCtx context.Context
+		tickerCtx, tickerCancel = context.WithCancel(context.Background())
+		defer tickerCancel()
+		go func(ctx context.Context, cancel context.CancelFunc) {
+			ticker := time.NewTicker(thrift.ServerConnectivityCheckInterval)
+			defer ticker.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-ticker.C:
+					if !iprot.Transport().IsOpen() {
+						cancel()
+						return
+					}
+				}
+			}
+		}(tickerCtx, cancel)
+	}
+
+	result := AdminServiceTransferLeaderResult{}
+	if retval, err2 := p.handler.TransferLeader(ctx, args.Request); err2 != nil {
+		tickerCancel()
+		err = thrift.WrapTException(err2)
+		switch v := err2.(type) {
+		case *TAdminError:
+			result.Error = v
+		default:
+			if errors.Is(err2, thrift.ErrAbandonRequest) {
+				return false, thrift.WrapTException(err2)
+			}
+			_exc265 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing transferLeader: "+err2.Error())
+			if err2 := oprot.WriteMessageBegin(ctx, "transferLeader", thrift.EXCEPTION, seqId); err2 != nil {
+				_write_err264 = thrift.WrapTException(err2)
+			}
+			if err2 := _exc265.Write(ctx, oprot); _write_err264 == nil && err2 != nil {
+				_write_err264 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err264 == nil && err2 != nil {
+				_write_err264 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.Flush(ctx); _write_err264 == nil && err2 != nil {
+				_write_err264 = thrift.WrapTException(err2)
+			}
+			if _write_err264 != nil {
+				return false, thrift.WrapTException(_write_err264)
+			}
+			return true, err
+		}
+	} else {
+		result.Success = retval
+	}
+	tickerCancel()
+	if err2 := oprot.WriteMessageBegin(ctx, "transferLeader", thrift.REPLY, seqId); err2 != nil {
+		_write_err264 = thrift.WrapTException(err2)
+	}
+	if err2 := result.Write(ctx, oprot); _write_err264 == nil && err2 != nil {
+		_write_err264 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err264 == nil && err2 != nil {
+		_write_err264 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.Flush(ctx); _write_err264 == nil && err2 != nil {
+		_write_err264 = thrift.WrapTException(err2)
+	}
+	if _write_err264 != nil {
+		return false, thrift.WrapTException(_write_err264)
+	}
+	return true, err
+}
+
+type adminServiceProcessorReopenCluster struct {
+	handler AdminService
+}
+
+func (p *adminServiceProcessorReopenCluster) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
+	var _write_err266 error
+	args := AdminServiceReopenClusterArgs{}
+	if err2 := args.Read(ctx, iprot); err2 != nil {
+		iprot.ReadMessageEnd(ctx)
+		x := thrift.NewTApplicationException(thrift.PROTOCOL_ERROR, err2.Error())
+		oprot.WriteMessageBegin(ctx, "reopenCluster", thrift.EXCEPTION, seqId)
+		x.Write(ctx, oprot)
+		oprot.WriteMessageEnd(ctx)
+		oprot.Flush(ctx)
+		return false, thrift.WrapTException(err2)
+	}
+	iprot.ReadMessageEnd(ctx)
+
+	tickerCancel := func() {}
+	// Start a goroutine to do server side connectivity check.
+	if thrift.ServerConnectivityCheckInterval > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		var tickerCtx context.Context
+		tickerCtx, tickerCancel = context.WithCancel(context.Background())
+		defer tickerCancel()
+		go func(ctx context.Context, cancel context.CancelFunc) {
+			ticker := time.NewTicker(thrift.ServerConnectivityCheckInterval)
+			defer ticker.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-ticker.C:
+					if !iprot.Transport().IsOpen() {
+						cancel()
+						return
+					}
+				}
+			}
+		}(tickerCtx, cancel)
+	}
+
+	result := AdminServiceReopenClusterResult{}
+	if retval, err2 := p.handler.ReopenCluster(ctx, args.Request); err2 != nil {
+		tickerCancel()
+		err = thrift.WrapTException(err2)
+		switch v := err2.(type) {
+		case *TAdminError:
+			result.Error = v
+		default:
+			if errors.Is(err2, thrift.ErrAbandonRequest) {
+				return false, thrift.WrapTException(err2)
+			}
+			_exc267 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing reopenCluster: "+err2.Error())
+			if err2 := oprot.WriteMessageBegin(ctx, "reopenCluster", thrift.EXCEPTION, seqId); err2 != nil {
+				_write_err266 = thrift.WrapTException(err2)
+			}
+			if err2 := _exc267.Write(ctx, oprot); _write_err266 == nil && err2 != nil {
+				_write_err266 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err266 == nil && err2 != nil {
+				_write_err266 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.Flush(ctx); _write_err266 == nil && err2 != nil {
+				_write_err266 = thrift.WrapTException(err2)
+			}
+			if _write_err266 != nil {
+				return false, thrift.WrapTException(_write_err266)
+			}
+			return true, err
+		}
+	} else {
+		result.Success = retval
+	}
+	tickerCancel()
+	if err2 := oprot.WriteMessageBegin(ctx, "reopenCluster", thrift.REPLY, seqId); err2 != nil {
+		_write_err266 = thrift.WrapTException(err2)
+	}
+	if err2 := result.Write(ctx, oprot); _write_err266 == nil && err2 != nil {
+		_write_err266 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err266 == nil && err2 != nil {
+		_write_err266 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.Flush(ctx); _write_err266 == nil && err2 != nil {
+		_write_err266 = thrift.WrapTException(err2)
+	}
+	if _write_err266 != nil {
+		return false, thrift.WrapTException(_write_err266)
+	}
+	return true, err
+}
+
+type adminServiceProcessorSnapshotBegin struct {
+	handler AdminService
+}
+
+func (p *adminServiceProcessorSnapshotBegin) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
+	var _write_err268 error
+	args := AdminServiceSnapshotBeginArgs{}
+	if err2 := args.Read(ctx, iprot); err2 != nil {
+		iprot.ReadMessageEnd(ctx)
+		x := thrift.NewTApplicationException(thrift.PROTOCOL_ERROR, err2.Error())
+		oprot.WriteMessageBegin(ctx, "snapshotBegin", thrift.EXCEPTION, seqId)
+		x.Write(ctx, oprot)
+		oprot.WriteMessageEnd(ctx)
+		oprot.Flush(ctx)
+		return false, thrift.WrapTException(err2)
+	}
+	iprot.ReadMessageEnd(ctx)
+
+	tickerCancel := func() {}
+	// Start a goroutine to do server side connectivity check.
+	if thrift.ServerConnectivityCheckInterval > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		var tickerCtx context.Context
+		tickerCtx, tickerCancel = context.WithCancel(context.Background())
+		defer tickerCancel()
+		go func(ctx context.Context, cancel context.CancelFunc) {
+			ticker := time.NewTicker(thrift.ServerConnectivityCheckInterval)
+			defer ticker.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-ticker.C:
+					if !iprot.Transport().IsOpen() {
+						cancel()
+						return
+					}
+				}
+			}
+		}(tickerCtx, cancel)
+	}
+
+	result := AdminServiceSnapshotBeginResult{}
+	if retval, err2 := p.handler.SnapshotBegin(ctx, args.Request); err2 != nil {
+		tickerCancel()
+		err = thrift.WrapTException(err2)
+		switch v := err2.(type) {
+		case *TAdminError:
+			result.Error = v
+		default:
+			if errors.Is(err2, thrift.ErrAbandonRequest) {
+				return false, thrift.WrapTException(err2)
+			}
+			_exc269 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing snapshotBegin: "+err2.Error())
+			if err2 := oprot.WriteMessageBegin(ctx, "snapshotBegin", thrift.EXCEPTION, seqId); err2 != nil {
+				_write_err268 = thrift.WrapTException(err2)
+			}
+			if err2 := _exc269.Write(ctx, oprot); _write_err268 == nil && err2 != nil {
+				_write_err268 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err268 == nil && err2 != nil {
+				_write_err268 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.Flush(ctx); _write_err268 == nil && err2 != nil {
+				_write_err268 = thrift.WrapTException(err2)
+			}
+			if _write_err268 != nil {
+				return false, thrift.WrapTException(_write_err268)
+			}
+			return true, err
+		}
+	} else {
+		result.Success = retval
+	}
+	tickerCancel()
+	if err2 := oprot.WriteMessageBegin(ctx, "snapshotBegin", thrift.REPLY, seqId); err2 != nil {
+		_write_err268 = thrift.WrapTException(err2)
+	}
+	if err2 := result.Write(ctx, oprot); _write_err268 == nil && err2 != nil {
+		_write_err268 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err268 == nil && err2 != nil {
+		_write_err268 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.Flush(ctx); _write_err268 == nil && err2 != nil {
+		_write_err268 = thrift.WrapTException(err2)
+	}
+	if _write_err268 != nil {
+		return false, thrift.WrapTException(_write_err268)
+	}
+	return true, err
+}
+
+type adminServiceProcessorSnapshotRead struct {
+	handler AdminService
+}
+
+func (p *adminServiceProcessorSnapshotRead) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
+	var _write_err270 error
+	args := AdminServiceSnapshotReadArgs{}
+	if err2 := args.Read(ctx, iprot); err2 != nil {
+		iprot.ReadMessageEnd(ctx)
+		x := thrift.NewTApplicationException(thrift.PROTOCOL_ERROR, err2.Error())
+		oprot.WriteMessageBegin(ctx, "snapshotRead", thrift.EXCEPTION, seqId)
+		x.Write(ctx, oprot)
+		oprot.WriteMessageEnd(ctx)
+		oprot.Flush(ctx)
+		return false, thrift.WrapTException(err2)
+	}
+	iprot.ReadMessageEnd(ctx)
+
+	tickerCancel := func() {}
+	// Start a goroutine to do server side connectivity check.
+	if thrift.ServerConnectivityCheckInterval > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		var tickerCtx context.Context
+		tickerCtx, tickerCancel = context.WithCancel(context.Background())
+		defer tickerCancel()
+		go func(ctx context.Context, cancel context.CancelFunc) {
+			ticker := time.NewTicker(thrift.ServerConnectivityCheckInterval)
+			defer ticker.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-ticker.C:
+					if !iprot.Transport().IsOpen() {
+						cancel()
+						return
+					}
+				}
+			}
+		}(tickerCtx, cancel)
+	}
+
+	result := AdminServiceSnapshotReadResult{}
+	if retval, err2 := p.handler.SnapshotRead(ctx, args.Request); err2 != nil {
+		tickerCancel()
+		err = thrift.WrapTException(err2)
+		switch v := err2.(type) {
+		case *TAdminError:
+			result.Error = v
+		default:
+			if errors.Is(err2, thrift.ErrAbandonRequest) {
+				return false, thrift.WrapTException(err2)
+			}
+			_exc271 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing snapshotRead: "+err2.Error())
+			if err2 := oprot.WriteMessageBegin(ctx, "snapshotRead", thrift.EXCEPTION, seqId); err2 != nil {
+				_write_err270 = thrift.WrapTException(err2)
+			}
+			if err2 := _exc271.Write(ctx, oprot); _write_err270 == nil && err2 != nil {
+				_write_err270 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err270 == nil && err2 != nil {
+				_write_err270 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.Flush(ctx); _write_err270 == nil && err2 != nil {
+				_write_err270 = thrift.WrapTException(err2)
+			}
+			if _write_err270 != nil {
+				return false, thrift.WrapTException(_write_err270)
+			}
+			return true, err
+		}
+	} else {
+		result.Success = retval
+	}
+	tickerCancel()
+	if err2 := oprot.WriteMessageBegin(ctx, "snapshotRead", thrift.REPLY, seqId); err2 != nil {
+		_write_err270 = thrift.WrapTException(err2)
+	}
+	if err2 := result.Write(ctx, oprot); _write_err270 == nil && err2 != nil {
+		_write_err270 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err270 == nil && err2 != nil {
+		_write_err270 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.Flush(ctx); _write_err270 == nil && err2 != nil {
+		_write_err270 = thrift.WrapTException(err2)
+	}
+	if _write_err270 != nil {
+		return false, thrift.WrapTException(_write_err270)
+	}
+	return true, err
+}
+
+type adminServiceProcessorSnapshotEnd struct {
+	handler AdminService
+}
+
+func (p *adminServiceProcessorSnapshotEnd) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
+	var _write_err272 error
+	args := AdminServiceSnapshotEndArgs{}
+	if err2 := args.Read(ctx, iprot); err2 != nil {
+		iprot.ReadMessageEnd(ctx)
+		x := thrift.NewTApplicationException(thrift.PROTOCOL_ERROR, err2.Error())
+		oprot.WriteMessageBegin(ctx, "snapshotEnd", thrift.EXCEPTION, seqId)
+		x.Write(ctx, oprot)
+		oprot.WriteMessageEnd(ctx)
+		oprot.Flush(ctx)
+		return false, thrift.WrapTException(err2)
+	}
+	iprot.ReadMessageEnd(ctx)
+
+	tickerCancel := func() {}
+	// Start a goroutine to do server side connectivity check.
+	if thrift.ServerConnectivityCheckInterval > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		var tickerCtx context.Context
+		tickerCtx, tickerCancel = context.WithCancel(context.Background())
+		defer tickerCancel()
+		go func(ctx context.Context, cancel context.CancelFunc) {
+			ticker := time.NewTicker(thrift.ServerConnectivityCheckInterval)
+			defer ticker.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-ticker.C:
+					if !iprot.Transport().IsOpen() {
+						cancel()
+						return
+					}
+				}
+			}
+		}(tickerCtx, cancel)
+	}
+
+	result := AdminServiceSnapshotEndResult{}
+	if retval, err2 := p.handler.SnapshotEnd(ctx, args.Request); err2 != nil {
+		tickerCancel()
+		err = thrift.WrapTException(err2)
+		switch v := err2.(type) {
+		case *TAdminError:
+			result.Error = v
+		default:
+			if errors.Is(err2, thrift.ErrAbandonRequest) {
+				return false, thrift.WrapTException(err2)
+			}
+			_exc273 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing snapshotEnd: "+err2.Error())
+			if err2 := oprot.WriteMessageBegin(ctx, "snapshotEnd", thrift.EXCEPTION, seqId); err2 != nil {
+				_write_err272 = thrift.WrapTException(err2)
+			}
+			if err2 := _exc273.Write(ctx, oprot); _write_err272 == nil && err2 != nil {
+				_write_err272 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err272 == nil && err2 != nil {
+				_write_err272 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.Flush(ctx); _write_err272 == nil && err2 != nil {
+				_write_err272 = thrift.WrapTException(err2)
+			}
+			if _write_err272 != nil {
+				return false, thrift.WrapTException(_write_err272)
+			}
+			return true, err
+		}
+	} else {
+		result.Success = retval
+	}
+	tickerCancel()
+	if err2 := oprot.WriteMessageBegin(ctx, "snapshotEnd", thrift.REPLY, seqId); err2 != nil {
+		_write_err272 = thrift.WrapTException(err2)
+	}
+	if err2 := result.Write(ctx, oprot); _write_err272 == nil && err2 != nil {
+		_write_err272 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err272 == nil && err2 != nil {
+		_write_err272 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.Flush(ctx); _write_err272 == nil && err2 != nil {
+		_write_err272 = thrift.WrapTException(err2)
+	}
+	if _write_err272 != nil {
+		return false, thrift.WrapTException(_write_err272)
+	}
+	return true, err
+}
+
+type adminServiceProcessorCreateToken struct {
+	handler AdminService
+}
+
+func (p *adminServiceProcessorCreateToken) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
+	var _write_err274 error
+	args := AdminServiceCreateTokenArgs{}
+	if err2 := args.Read(ctx, iprot); err2 != nil {
+		iprot.ReadMessageEnd(ctx)
+		x := thrift.NewTApplicationException(thrift.PROTOCOL_ERROR, err2.Error())
+		oprot.WriteMessageBegin(ctx, "createToken", thrift.EXCEPTION, seqId)
+		x.Write(ctx, oprot)
+		oprot.WriteMessageEnd(ctx)
+		oprot.Flush(ctx)
+		return false, thrift.WrapTException(err2)
+	}
+	iprot.ReadMessageEnd(ctx)
+
+	tickerCancel := func() {}
+	// Start a goroutine to do server side connectivity check.
+	if thrift.ServerConnectivityCheckInterval > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		var tickerCtx context.Context
+		tickerCtx, tickerCancel = context.WithCancel(context.Background())
+		defer tickerCancel()
+		go func(ctx context.Context, cancel context.CancelFunc) {
+			ticker := time.NewTicker(thrift.ServerConnectivityCheckInterval)
+			defer ticker.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-ticker.C:
+					if !iprot.Transport().IsOpen() {
+						cancel()
+						return
+					}
+				}
+			}
+		}(tickerCtx, cancel)
+	}
+
+	result := AdminServiceCreateTokenResult{}
+	if retval, err2 := p.handler.CreateToken(ctx, args.Request); err2 != nil {
+		tickerCancel()
+		err = thrift.WrapTException(err2)
+		switch v := err2.(type) {
+		case *TAdminError:
+			result.Error = v
+		default:
+			if errors.Is(err2, thrift.ErrAbandonRequest) {
+				return false, thrift.WrapTException(err2)
+			}
+			_exc275 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing createToken: "+err2.Error())
+			if err2 := oprot.WriteMessageBegin(ctx, "createToken", thrift.EXCEPTION, seqId); err2 != nil {
+				_write_err274 = thrift.WrapTException(err2)
+			}
+			if err2 := _exc275.Write(ctx, oprot); _write_err274 == nil && err2 != nil {
+				_write_err274 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err274 == nil && err2 != nil {
+				_write_err274 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.Flush(ctx); _write_err274 == nil && err2 != nil {
+				_write_err274 = thrift.WrapTException(err2)
+			}
+			if _write_err274 != nil {
+				return false, thrift.WrapTException(_write_err274)
+			}
+			return true, err
+		}
+	} else {
+		result.Success = retval
+	}
+	tickerCancel()
+	if err2 := oprot.WriteMessageBegin(ctx, "createToken", thrift.REPLY, seqId); err2 != nil {
+		_write_err274 = thrift.WrapTException(err2)
+	}
+	if err2 := result.Write(ctx, oprot); _write_err274 == nil && err2 != nil {
+		_write_err274 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err274 == nil && err2 != nil {
+		_write_err274 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.Flush(ctx); _write_err274 == nil && err2 != nil {
+		_write_err274 = thrift.WrapTException(err2)
+	}
+	if _write_err274 != nil {
+		return false, thrift.WrapTException(_write_err274)
+	}
+	return true, err
+}
+
+type adminServiceProcessorListTokens struct {
+	handler AdminService
+}
+
+func (p *adminServiceProcessorListTokens) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
+	var _write_err276 error
+	args := AdminServiceListTokensArgs{}
+	if err2 := args.Read(ctx, iprot); err2 != nil {
+		iprot.ReadMessageEnd(ctx)
+		x := thrift.NewTApplicationException(thrift.PROTOCOL_ERROR, err2.Error())
+		oprot.WriteMessageBegin(ctx, "listTokens", thrift.EXCEPTION, seqId)
+		x.Write(ctx, oprot)
+		oprot.WriteMessageEnd(ctx)
+		oprot.Flush(ctx)
+		return false, thrift.WrapTException(err2)
+	}
+	iprot.ReadMessageEnd(ctx)
+
+	tickerCancel := func() {}
+	// Start a goroutine to do server side connectivity check.
+	if thrift.ServerConnectivityCheckInterval > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		var tickerCtx context.Context
+		tickerCtx, tickerCancel = context.WithCancel(context.Background())
+		defer tickerCancel()
+		go func(ctx context.Context, cancel context.CancelFunc) {
+			ticker := time.NewTicker(thrift.ServerConnectivityCheckInterval)
+			defer ticker.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-ticker.C:
+					if !iprot.Transport().IsOpen() {
+						cancel()
+						return
+					}
+				}
+			}
+		}(tickerCtx, cancel)
+	}
+
+	result := AdminServiceListTokensResult{}
+	if retval, err2 := p.handler.ListTokens(ctx, args.Request); err2 != nil {
+		tickerCancel()
+		err = thrift.WrapTException(err2)
+		switch v := err2.(type) {
+		case *TAdminError:
+			result.Error = v
+		default:
+			if errors.Is(err2, thrift.ErrAbandonRequest) {
+				return false, thrift.WrapTException(err2)
+			}
+			_exc277 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing listTokens: "+err2.Error())
+			if err2 := oprot.WriteMessageBegin(ctx, "listTokens", thrift.EXCEPTION, seqId); err2 != nil {
+				_write_err276 = thrift.WrapTException(err2)
+			}
+			if err2 := _exc277.Write(ctx, oprot); _write_err276 == nil && err2 != nil {
+				_write_err276 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err276 == nil && err2 != nil {
+				_write_err276 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.Flush(ctx); _write_err276 == nil && err2 != nil {
+				_write_err276 = thrift.WrapTException(err2)
+			}
+			if _write_err276 != nil {
+				return false, thrift.WrapTException(_write_err276)
+			}
+			return true, err
+		}
+	} else {
+		result.Success = retval
+	}
+	tickerCancel()
+	if err2 := oprot.WriteMessageBegin(ctx, "listTokens", thrift.REPLY, seqId); err2 != nil {
+		_write_err276 = thrift.WrapTException(err2)
+	}
+	if err2 := result.Write(ctx, oprot); _write_err276 == nil && err2 != nil {
+		_write_err276 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err276 == nil && err2 != nil {
+		_write_err276 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.Flush(ctx); _write_err276 == nil && err2 != nil {
+		_write_err276 = thrift.WrapTException(err2)
+	}
+	if _write_err276 != nil {
+		return false, thrift.WrapTException(_write_err276)
+	}
+	return true, err
+}
+
+type adminServiceProcessorRevokeToken struct {
+	handler AdminService
+}
+
+func (p *adminServiceProcessorRevokeToken) Process(ctx context.Context, seqId int32, iprot, oprot thrift.TProtocol) (success bool, err thrift.TException) {
+	var _write_err278 error
+	args := AdminServiceRevokeTokenArgs{}
+	if err2 := args.Read(ctx, iprot); err2 != nil {
+		iprot.ReadMessageEnd(ctx)
+		x := thrift.NewTApplicationException(thrift.PROTOCOL_ERROR, err2.Error())
+		oprot.WriteMessageBegin(ctx, "revokeToken", thrift.EXCEPTION, seqId)
+		x.Write(ctx, oprot)
+		oprot.WriteMessageEnd(ctx)
+		oprot.Flush(ctx)
+		return false, thrift.WrapTException(err2)
+	}
+	iprot.ReadMessageEnd(ctx)
+
+	tickerCancel := func() {}
+	// Start a goroutine to do server side connectivity check.
+	if thrift.ServerConnectivityCheckInterval > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		var tickerCtx context.Context
+		tickerCtx, tickerCancel = context.WithCancel(context.Background())
+		defer tickerCancel()
+		go func(ctx context.Context, cancel context.CancelFunc) {
+			ticker := time.NewTicker(thrift.ServerConnectivityCheckInterval)
+			defer ticker.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-ticker.C:
+					if !iprot.Transport().IsOpen() {
+						cancel()
+						return
+					}
+				}
+			}
+		}(tickerCtx, cancel)
+	}
+
+	result := AdminServiceRevokeTokenResult{}
+	if retval, err2 := p.handler.RevokeToken(ctx, args.Request); err2 != nil {
+		tickerCancel()
+		err = thrift.WrapTException(err2)
+		switch v := err2.(type) {
+		case *TAdminError:
+			result.Error = v
+		default:
+			if errors.Is(err2, thrift.ErrAbandonRequest) {
+				return false, thrift.WrapTException(err2)
+			}
+			_exc279 := thrift.NewTApplicationException(thrift.INTERNAL_ERROR, "Internal error processing revokeToken: "+err2.Error())
+			if err2 := oprot.WriteMessageBegin(ctx, "revokeToken", thrift.EXCEPTION, seqId); err2 != nil {
+				_write_err278 = thrift.WrapTException(err2)
+			}
+			if err2 := _exc279.Write(ctx, oprot); _write_err278 == nil && err2 != nil {
+				_write_err278 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.WriteMessageEnd(ctx); _write_err278 == nil && err2 != nil {
+				_write_err278 = thrift.WrapTException(err2)
+			}
+			if err2 := oprot.Flush(ctx); _write_err278 == nil && err2 != nil {
+				_write_err278 = thrift.WrapTException(err2)
+			}
+			if _write_err278 != nil {
+				return false, thrift.WrapTException(_write_err278)
+			}
+			return true, err
+		}
+	} else {
+		result.Success = retval
+	}
+	tickerCancel()
+	if err2 := oprot.WriteMessageBegin(ctx, "revokeToken", thrift.REPLY, seqId); err2 != nil {
+		_write_err278 = thrift.WrapTException(err2)
+	}
+	if err2 := result.Write(ctx, oprot); _write_err278 == nil && err2 != nil {
+		_write_err278 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.WriteMessageEnd(ctx); _write_err278 == nil && err2 != nil {
+		_write_err278 = thrift.WrapTException(err2)
+	}
+	if err2 := oprot.Flush(ctx); _write_err278 == nil && err2 != nil {
+		_write_err278 = thrift.WrapTException(err2)
+	}
+	if _write_err278 != nil {
+		return false, thrift.WrapTException(_write_err278)
 	}
 	return true, err
 }
@@ -30185,4 +37579,3208 @@ func (p *AdminServiceSettingsHistoryResult) String() string {
 		return "<nil>"
 	}
 	return fmt.Sprintf("AdminServiceSettingsHistoryResult(%+v)", *p)
+}
+
+// Attributes:
+//   - Request
+type AdminServiceClusterStatusArgs struct {
+	Request *TListRequest `thrift:"request,1" db:"request" json:"request"`
+}
+
+func NewAdminServiceClusterStatusArgs() *AdminServiceClusterStatusArgs {
+	return &AdminServiceClusterStatusArgs{}
+}
+
+var AdminServiceClusterStatusArgs_Request_DEFAULT *TListRequest
+
+func (p *AdminServiceClusterStatusArgs) GetRequest() *TListRequest {
+	if !p.IsSetRequest() {
+		return AdminServiceClusterStatusArgs_Request_DEFAULT
+	}
+	return p.Request
+}
+func (p *AdminServiceClusterStatusArgs) IsSetRequest() bool {
+	return p.Request != nil
+}
+
+func (p *AdminServiceClusterStatusArgs) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceClusterStatusArgs) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Request = &TListRequest{}
+	if err := p.Request.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Request), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceClusterStatusArgs) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "clusterStatus_args"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceClusterStatusArgs) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "request", thrift.STRUCT, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:request: ", p), err)
+	}
+	if err := p.Request.Write(ctx, oprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Request), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:request: ", p), err)
+	}
+	return err
+}
+
+func (p *AdminServiceClusterStatusArgs) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceClusterStatusArgs(%+v)", *p)
+}
+
+// Attributes:
+//   - Success
+//   - Error
+type AdminServiceClusterStatusResult struct {
+	Success *TClusterStatusResponse `thrift:"success,0" db:"success" json:"success,omitempty"`
+	Error   *TAdminError            `thrift:"error,1" db:"error" json:"error,omitempty"`
+}
+
+func NewAdminServiceClusterStatusResult() *AdminServiceClusterStatusResult {
+	return &AdminServiceClusterStatusResult{}
+}
+
+var AdminServiceClusterStatusResult_Success_DEFAULT *TClusterStatusResponse
+
+func (p *AdminServiceClusterStatusResult) GetSuccess() *TClusterStatusResponse {
+	if !p.IsSetSuccess() {
+		return AdminServiceClusterStatusResult_Success_DEFAULT
+	}
+	return p.Success
+}
+
+var AdminServiceClusterStatusResult_Error_DEFAULT *TAdminError
+
+func (p *AdminServiceClusterStatusResult) GetError() *TAdminError {
+	if !p.IsSetError() {
+		return AdminServiceClusterStatusResult_Error_DEFAULT
+	}
+	return p.Error
+}
+func (p *AdminServiceClusterStatusResult) IsSetSuccess() bool {
+	return p.Success != nil
+}
+
+func (p *AdminServiceClusterStatusResult) IsSetError() bool {
+	return p.Error != nil
+}
+
+func (p *AdminServiceClusterStatusResult) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 0:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField0(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceClusterStatusResult) ReadField0(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Success = &TClusterStatusResponse{}
+	if err := p.Success.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Success), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceClusterStatusResult) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Error = &TAdminError{}
+	if err := p.Error.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Error), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceClusterStatusResult) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "clusterStatus_result"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField0(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceClusterStatusResult) writeField0(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetSuccess() {
+		if err := oprot.WriteFieldBegin(ctx, "success", thrift.STRUCT, 0); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 0:success: ", p), err)
+		}
+		if err := p.Success.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Success), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 0:success: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceClusterStatusResult) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetError() {
+		if err := oprot.WriteFieldBegin(ctx, "error", thrift.STRUCT, 1); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:error: ", p), err)
+		}
+		if err := p.Error.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Error), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 1:error: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceClusterStatusResult) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceClusterStatusResult(%+v)", *p)
+}
+
+// Attributes:
+//   - Request
+type AdminServiceAddMemberArgs struct {
+	Request *TAddMemberRequest `thrift:"request,1" db:"request" json:"request"`
+}
+
+func NewAdminServiceAddMemberArgs() *AdminServiceAddMemberArgs {
+	return &AdminServiceAddMemberArgs{}
+}
+
+var AdminServiceAddMemberArgs_Request_DEFAULT *TAddMemberRequest
+
+func (p *AdminServiceAddMemberArgs) GetRequest() *TAddMemberRequest {
+	if !p.IsSetRequest() {
+		return AdminServiceAddMemberArgs_Request_DEFAULT
+	}
+	return p.Request
+}
+func (p *AdminServiceAddMemberArgs) IsSetRequest() bool {
+	return p.Request != nil
+}
+
+func (p *AdminServiceAddMemberArgs) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceAddMemberArgs) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Request = &TAddMemberRequest{}
+	if err := p.Request.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Request), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceAddMemberArgs) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "addMember_args"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceAddMemberArgs) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "request", thrift.STRUCT, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:request: ", p), err)
+	}
+	if err := p.Request.Write(ctx, oprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Request), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:request: ", p), err)
+	}
+	return err
+}
+
+func (p *AdminServiceAddMemberArgs) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceAddMemberArgs(%+v)", *p)
+}
+
+// Attributes:
+//   - Success
+//   - Error
+type AdminServiceAddMemberResult struct {
+	Success *TClusterMember `thrift:"success,0" db:"success" json:"success,omitempty"`
+	Error   *TAdminError    `thrift:"error,1" db:"error" json:"error,omitempty"`
+}
+
+func NewAdminServiceAddMemberResult() *AdminServiceAddMemberResult {
+	return &AdminServiceAddMemberResult{}
+}
+
+var AdminServiceAddMemberResult_Success_DEFAULT *TClusterMember
+
+func (p *AdminServiceAddMemberResult) GetSuccess() *TClusterMember {
+	if !p.IsSetSuccess() {
+		return AdminServiceAddMemberResult_Success_DEFAULT
+	}
+	return p.Success
+}
+
+var AdminServiceAddMemberResult_Error_DEFAULT *TAdminError
+
+func (p *AdminServiceAddMemberResult) GetError() *TAdminError {
+	if !p.IsSetError() {
+		return AdminServiceAddMemberResult_Error_DEFAULT
+	}
+	return p.Error
+}
+func (p *AdminServiceAddMemberResult) IsSetSuccess() bool {
+	return p.Success != nil
+}
+
+func (p *AdminServiceAddMemberResult) IsSetError() bool {
+	return p.Error != nil
+}
+
+func (p *AdminServiceAddMemberResult) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 0:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField0(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceAddMemberResult) ReadField0(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Success = &TClusterMember{}
+	if err := p.Success.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Success), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceAddMemberResult) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Error = &TAdminError{}
+	if err := p.Error.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Error), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceAddMemberResult) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "addMember_result"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField0(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceAddMemberResult) writeField0(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetSuccess() {
+		if err := oprot.WriteFieldBegin(ctx, "success", thrift.STRUCT, 0); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 0:success: ", p), err)
+		}
+		if err := p.Success.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Success), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 0:success: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceAddMemberResult) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetError() {
+		if err := oprot.WriteFieldBegin(ctx, "error", thrift.STRUCT, 1); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:error: ", p), err)
+		}
+		if err := p.Error.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Error), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 1:error: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceAddMemberResult) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceAddMemberResult(%+v)", *p)
+}
+
+// Attributes:
+//   - Request
+type AdminServiceRemoveMemberArgs struct {
+	Request *TMemberRequest `thrift:"request,1" db:"request" json:"request"`
+}
+
+func NewAdminServiceRemoveMemberArgs() *AdminServiceRemoveMemberArgs {
+	return &AdminServiceRemoveMemberArgs{}
+}
+
+var AdminServiceRemoveMemberArgs_Request_DEFAULT *TMemberRequest
+
+func (p *AdminServiceRemoveMemberArgs) GetRequest() *TMemberRequest {
+	if !p.IsSetRequest() {
+		return AdminServiceRemoveMemberArgs_Request_DEFAULT
+	}
+	return p.Request
+}
+func (p *AdminServiceRemoveMemberArgs) IsSetRequest() bool {
+	return p.Request != nil
+}
+
+func (p *AdminServiceRemoveMemberArgs) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceRemoveMemberArgs) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Request = &TMemberRequest{}
+	if err := p.Request.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Request), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceRemoveMemberArgs) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "removeMember_args"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceRemoveMemberArgs) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "request", thrift.STRUCT, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:request: ", p), err)
+	}
+	if err := p.Request.Write(ctx, oprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Request), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:request: ", p), err)
+	}
+	return err
+}
+
+func (p *AdminServiceRemoveMemberArgs) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceRemoveMemberArgs(%+v)", *p)
+}
+
+// Attributes:
+//   - Success
+//   - Error
+type AdminServiceRemoveMemberResult struct {
+	Success *TRemoveResponse `thrift:"success,0" db:"success" json:"success,omitempty"`
+	Error   *TAdminError     `thrift:"error,1" db:"error" json:"error,omitempty"`
+}
+
+func NewAdminServiceRemoveMemberResult() *AdminServiceRemoveMemberResult {
+	return &AdminServiceRemoveMemberResult{}
+}
+
+var AdminServiceRemoveMemberResult_Success_DEFAULT *TRemoveResponse
+
+func (p *AdminServiceRemoveMemberResult) GetSuccess() *TRemoveResponse {
+	if !p.IsSetSuccess() {
+		return AdminServiceRemoveMemberResult_Success_DEFAULT
+	}
+	return p.Success
+}
+
+var AdminServiceRemoveMemberResult_Error_DEFAULT *TAdminError
+
+func (p *AdminServiceRemoveMemberResult) GetError() *TAdminError {
+	if !p.IsSetError() {
+		return AdminServiceRemoveMemberResult_Error_DEFAULT
+	}
+	return p.Error
+}
+func (p *AdminServiceRemoveMemberResult) IsSetSuccess() bool {
+	return p.Success != nil
+}
+
+func (p *AdminServiceRemoveMemberResult) IsSetError() bool {
+	return p.Error != nil
+}
+
+func (p *AdminServiceRemoveMemberResult) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 0:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField0(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceRemoveMemberResult) ReadField0(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Success = &TRemoveResponse{}
+	if err := p.Success.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Success), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceRemoveMemberResult) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Error = &TAdminError{}
+	if err := p.Error.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Error), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceRemoveMemberResult) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "removeMember_result"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField0(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceRemoveMemberResult) writeField0(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetSuccess() {
+		if err := oprot.WriteFieldBegin(ctx, "success", thrift.STRUCT, 0); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 0:success: ", p), err)
+		}
+		if err := p.Success.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Success), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 0:success: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceRemoveMemberResult) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetError() {
+		if err := oprot.WriteFieldBegin(ctx, "error", thrift.STRUCT, 1); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:error: ", p), err)
+		}
+		if err := p.Error.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Error), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 1:error: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceRemoveMemberResult) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceRemoveMemberResult(%+v)", *p)
+}
+
+// Attributes:
+//   - Request
+type AdminServiceReplaceMemberArgs struct {
+	Request *TReplaceMemberRequest `thrift:"request,1" db:"request" json:"request"`
+}
+
+func NewAdminServiceReplaceMemberArgs() *AdminServiceReplaceMemberArgs {
+	return &AdminServiceReplaceMemberArgs{}
+}
+
+var AdminServiceReplaceMemberArgs_Request_DEFAULT *TReplaceMemberRequest
+
+func (p *AdminServiceReplaceMemberArgs) GetRequest() *TReplaceMemberRequest {
+	if !p.IsSetRequest() {
+		return AdminServiceReplaceMemberArgs_Request_DEFAULT
+	}
+	return p.Request
+}
+func (p *AdminServiceReplaceMemberArgs) IsSetRequest() bool {
+	return p.Request != nil
+}
+
+func (p *AdminServiceReplaceMemberArgs) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceReplaceMemberArgs) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Request = &TReplaceMemberRequest{}
+	if err := p.Request.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Request), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceReplaceMemberArgs) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "replaceMember_args"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceReplaceMemberArgs) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "request", thrift.STRUCT, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:request: ", p), err)
+	}
+	if err := p.Request.Write(ctx, oprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Request), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:request: ", p), err)
+	}
+	return err
+}
+
+func (p *AdminServiceReplaceMemberArgs) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceReplaceMemberArgs(%+v)", *p)
+}
+
+// Attributes:
+//   - Success
+//   - Error
+type AdminServiceReplaceMemberResult struct {
+	Success *TClusterMember `thrift:"success,0" db:"success" json:"success,omitempty"`
+	Error   *TAdminError    `thrift:"error,1" db:"error" json:"error,omitempty"`
+}
+
+func NewAdminServiceReplaceMemberResult() *AdminServiceReplaceMemberResult {
+	return &AdminServiceReplaceMemberResult{}
+}
+
+var AdminServiceReplaceMemberResult_Success_DEFAULT *TClusterMember
+
+func (p *AdminServiceReplaceMemberResult) GetSuccess() *TClusterMember {
+	if !p.IsSetSuccess() {
+		return AdminServiceReplaceMemberResult_Success_DEFAULT
+	}
+	return p.Success
+}
+
+var AdminServiceReplaceMemberResult_Error_DEFAULT *TAdminError
+
+func (p *AdminServiceReplaceMemberResult) GetError() *TAdminError {
+	if !p.IsSetError() {
+		return AdminServiceReplaceMemberResult_Error_DEFAULT
+	}
+	return p.Error
+}
+func (p *AdminServiceReplaceMemberResult) IsSetSuccess() bool {
+	return p.Success != nil
+}
+
+func (p *AdminServiceReplaceMemberResult) IsSetError() bool {
+	return p.Error != nil
+}
+
+func (p *AdminServiceReplaceMemberResult) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 0:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField0(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceReplaceMemberResult) ReadField0(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Success = &TClusterMember{}
+	if err := p.Success.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Success), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceReplaceMemberResult) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Error = &TAdminError{}
+	if err := p.Error.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Error), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceReplaceMemberResult) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "replaceMember_result"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField0(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceReplaceMemberResult) writeField0(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetSuccess() {
+		if err := oprot.WriteFieldBegin(ctx, "success", thrift.STRUCT, 0); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 0:success: ", p), err)
+		}
+		if err := p.Success.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Success), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 0:success: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceReplaceMemberResult) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetError() {
+		if err := oprot.WriteFieldBegin(ctx, "error", thrift.STRUCT, 1); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:error: ", p), err)
+		}
+		if err := p.Error.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Error), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 1:error: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceReplaceMemberResult) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceReplaceMemberResult(%+v)", *p)
+}
+
+// Attributes:
+//   - Request
+type AdminServiceTransferLeaderArgs struct {
+	Request *TTransferLeaderRequest `thrift:"request,1" db:"request" json:"request"`
+}
+
+func NewAdminServiceTransferLeaderArgs() *AdminServiceTransferLeaderArgs {
+	return &AdminServiceTransferLeaderArgs{}
+}
+
+var AdminServiceTransferLeaderArgs_Request_DEFAULT *TTransferLeaderRequest
+
+func (p *AdminServiceTransferLeaderArgs) GetRequest() *TTransferLeaderRequest {
+	if !p.IsSetRequest() {
+		return AdminServiceTransferLeaderArgs_Request_DEFAULT
+	}
+	return p.Request
+}
+func (p *AdminServiceTransferLeaderArgs) IsSetRequest() bool {
+	return p.Request != nil
+}
+
+func (p *AdminServiceTransferLeaderArgs) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceTransferLeaderArgs) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Request = &TTransferLeaderRequest{}
+	if err := p.Request.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Request), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceTransferLeaderArgs) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "transferLeader_args"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceTransferLeaderArgs) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "request", thrift.STRUCT, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:request: ", p), err)
+	}
+	if err := p.Request.Write(ctx, oprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Request), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:request: ", p), err)
+	}
+	return err
+}
+
+func (p *AdminServiceTransferLeaderArgs) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceTransferLeaderArgs(%+v)", *p)
+}
+
+// Attributes:
+//   - Success
+//   - Error
+type AdminServiceTransferLeaderResult struct {
+	Success *TTransferLeaderResponse `thrift:"success,0" db:"success" json:"success,omitempty"`
+	Error   *TAdminError             `thrift:"error,1" db:"error" json:"error,omitempty"`
+}
+
+func NewAdminServiceTransferLeaderResult() *AdminServiceTransferLeaderResult {
+	return &AdminServiceTransferLeaderResult{}
+}
+
+var AdminServiceTransferLeaderResult_Success_DEFAULT *TTransferLeaderResponse
+
+func (p *AdminServiceTransferLeaderResult) GetSuccess() *TTransferLeaderResponse {
+	if !p.IsSetSuccess() {
+		return AdminServiceTransferLeaderResult_Success_DEFAULT
+	}
+	return p.Success
+}
+
+var AdminServiceTransferLeaderResult_Error_DEFAULT *TAdminError
+
+func (p *AdminServiceTransferLeaderResult) GetError() *TAdminError {
+	if !p.IsSetError() {
+		return AdminServiceTransferLeaderResult_Error_DEFAULT
+	}
+	return p.Error
+}
+func (p *AdminServiceTransferLeaderResult) IsSetSuccess() bool {
+	return p.Success != nil
+}
+
+func (p *AdminServiceTransferLeaderResult) IsSetError() bool {
+	return p.Error != nil
+}
+
+func (p *AdminServiceTransferLeaderResult) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 0:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField0(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceTransferLeaderResult) ReadField0(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Success = &TTransferLeaderResponse{}
+	if err := p.Success.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Success), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceTransferLeaderResult) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Error = &TAdminError{}
+	if err := p.Error.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Error), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceTransferLeaderResult) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "transferLeader_result"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField0(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceTransferLeaderResult) writeField0(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetSuccess() {
+		if err := oprot.WriteFieldBegin(ctx, "success", thrift.STRUCT, 0); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 0:success: ", p), err)
+		}
+		if err := p.Success.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Success), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 0:success: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceTransferLeaderResult) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetError() {
+		if err := oprot.WriteFieldBegin(ctx, "error", thrift.STRUCT, 1); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:error: ", p), err)
+		}
+		if err := p.Error.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Error), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 1:error: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceTransferLeaderResult) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceTransferLeaderResult(%+v)", *p)
+}
+
+// Attributes:
+//   - Request
+type AdminServiceReopenClusterArgs struct {
+	Request *TReopenClusterRequest `thrift:"request,1" db:"request" json:"request"`
+}
+
+func NewAdminServiceReopenClusterArgs() *AdminServiceReopenClusterArgs {
+	return &AdminServiceReopenClusterArgs{}
+}
+
+var AdminServiceReopenClusterArgs_Request_DEFAULT *TReopenClusterRequest
+
+func (p *AdminServiceReopenClusterArgs) GetRequest() *TReopenClusterRequest {
+	if !p.IsSetRequest() {
+		return AdminServiceReopenClusterArgs_Request_DEFAULT
+	}
+	return p.Request
+}
+func (p *AdminServiceReopenClusterArgs) IsSetRequest() bool {
+	return p.Request != nil
+}
+
+func (p *AdminServiceReopenClusterArgs) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceReopenClusterArgs) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Request = &TReopenClusterRequest{}
+	if err := p.Request.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Request), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceReopenClusterArgs) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "reopenCluster_args"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceReopenClusterArgs) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "request", thrift.STRUCT, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:request: ", p), err)
+	}
+	if err := p.Request.Write(ctx, oprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Request), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:request: ", p), err)
+	}
+	return err
+}
+
+func (p *AdminServiceReopenClusterArgs) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceReopenClusterArgs(%+v)", *p)
+}
+
+// Attributes:
+//   - Success
+//   - Error
+type AdminServiceReopenClusterResult struct {
+	Success *TReopenClusterResponse `thrift:"success,0" db:"success" json:"success,omitempty"`
+	Error   *TAdminError            `thrift:"error,1" db:"error" json:"error,omitempty"`
+}
+
+func NewAdminServiceReopenClusterResult() *AdminServiceReopenClusterResult {
+	return &AdminServiceReopenClusterResult{}
+}
+
+var AdminServiceReopenClusterResult_Success_DEFAULT *TReopenClusterResponse
+
+func (p *AdminServiceReopenClusterResult) GetSuccess() *TReopenClusterResponse {
+	if !p.IsSetSuccess() {
+		return AdminServiceReopenClusterResult_Success_DEFAULT
+	}
+	return p.Success
+}
+
+var AdminServiceReopenClusterResult_Error_DEFAULT *TAdminError
+
+func (p *AdminServiceReopenClusterResult) GetError() *TAdminError {
+	if !p.IsSetError() {
+		return AdminServiceReopenClusterResult_Error_DEFAULT
+	}
+	return p.Error
+}
+func (p *AdminServiceReopenClusterResult) IsSetSuccess() bool {
+	return p.Success != nil
+}
+
+func (p *AdminServiceReopenClusterResult) IsSetError() bool {
+	return p.Error != nil
+}
+
+func (p *AdminServiceReopenClusterResult) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 0:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField0(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceReopenClusterResult) ReadField0(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Success = &TReopenClusterResponse{}
+	if err := p.Success.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Success), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceReopenClusterResult) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Error = &TAdminError{}
+	if err := p.Error.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Error), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceReopenClusterResult) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "reopenCluster_result"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField0(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceReopenClusterResult) writeField0(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetSuccess() {
+		if err := oprot.WriteFieldBegin(ctx, "success", thrift.STRUCT, 0); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 0:success: ", p), err)
+		}
+		if err := p.Success.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Success), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 0:success: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceReopenClusterResult) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetError() {
+		if err := oprot.WriteFieldBegin(ctx, "error", thrift.STRUCT, 1); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:error: ", p), err)
+		}
+		if err := p.Error.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Error), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 1:error: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceReopenClusterResult) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceReopenClusterResult(%+v)", *p)
+}
+
+// Attributes:
+//   - Request
+type AdminServiceSnapshotBeginArgs struct {
+	Request *TSnapshotBeginRequest `thrift:"request,1" db:"request" json:"request"`
+}
+
+func NewAdminServiceSnapshotBeginArgs() *AdminServiceSnapshotBeginArgs {
+	return &AdminServiceSnapshotBeginArgs{}
+}
+
+var AdminServiceSnapshotBeginArgs_Request_DEFAULT *TSnapshotBeginRequest
+
+func (p *AdminServiceSnapshotBeginArgs) GetRequest() *TSnapshotBeginRequest {
+	if !p.IsSetRequest() {
+		return AdminServiceSnapshotBeginArgs_Request_DEFAULT
+	}
+	return p.Request
+}
+func (p *AdminServiceSnapshotBeginArgs) IsSetRequest() bool {
+	return p.Request != nil
+}
+
+func (p *AdminServiceSnapshotBeginArgs) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceSnapshotBeginArgs) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Request = &TSnapshotBeginRequest{}
+	if err := p.Request.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Request), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceSnapshotBeginArgs) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "snapshotBegin_args"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceSnapshotBeginArgs) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "request", thrift.STRUCT, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:request: ", p), err)
+	}
+	if err := p.Request.Write(ctx, oprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Request), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:request: ", p), err)
+	}
+	return err
+}
+
+func (p *AdminServiceSnapshotBeginArgs) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceSnapshotBeginArgs(%+v)", *p)
+}
+
+// Attributes:
+//   - Success
+//   - Error
+type AdminServiceSnapshotBeginResult struct {
+	Success *TSnapshotInfo `thrift:"success,0" db:"success" json:"success,omitempty"`
+	Error   *TAdminError   `thrift:"error,1" db:"error" json:"error,omitempty"`
+}
+
+func NewAdminServiceSnapshotBeginResult() *AdminServiceSnapshotBeginResult {
+	return &AdminServiceSnapshotBeginResult{}
+}
+
+var AdminServiceSnapshotBeginResult_Success_DEFAULT *TSnapshotInfo
+
+func (p *AdminServiceSnapshotBeginResult) GetSuccess() *TSnapshotInfo {
+	if !p.IsSetSuccess() {
+		return AdminServiceSnapshotBeginResult_Success_DEFAULT
+	}
+	return p.Success
+}
+
+var AdminServiceSnapshotBeginResult_Error_DEFAULT *TAdminError
+
+func (p *AdminServiceSnapshotBeginResult) GetError() *TAdminError {
+	if !p.IsSetError() {
+		return AdminServiceSnapshotBeginResult_Error_DEFAULT
+	}
+	return p.Error
+}
+func (p *AdminServiceSnapshotBeginResult) IsSetSuccess() bool {
+	return p.Success != nil
+}
+
+func (p *AdminServiceSnapshotBeginResult) IsSetError() bool {
+	return p.Error != nil
+}
+
+func (p *AdminServiceSnapshotBeginResult) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 0:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField0(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceSnapshotBeginResult) ReadField0(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Success = &TSnapshotInfo{}
+	if err := p.Success.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Success), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceSnapshotBeginResult) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Error = &TAdminError{}
+	if err := p.Error.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Error), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceSnapshotBeginResult) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "snapshotBegin_result"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField0(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceSnapshotBeginResult) writeField0(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetSuccess() {
+		if err := oprot.WriteFieldBegin(ctx, "success", thrift.STRUCT, 0); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 0:success: ", p), err)
+		}
+		if err := p.Success.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Success), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 0:success: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceSnapshotBeginResult) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetError() {
+		if err := oprot.WriteFieldBegin(ctx, "error", thrift.STRUCT, 1); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:error: ", p), err)
+		}
+		if err := p.Error.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Error), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 1:error: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceSnapshotBeginResult) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceSnapshotBeginResult(%+v)", *p)
+}
+
+// Attributes:
+//   - Request
+type AdminServiceSnapshotReadArgs struct {
+	Request *TSnapshotReadRequest `thrift:"request,1" db:"request" json:"request"`
+}
+
+func NewAdminServiceSnapshotReadArgs() *AdminServiceSnapshotReadArgs {
+	return &AdminServiceSnapshotReadArgs{}
+}
+
+var AdminServiceSnapshotReadArgs_Request_DEFAULT *TSnapshotReadRequest
+
+func (p *AdminServiceSnapshotReadArgs) GetRequest() *TSnapshotReadRequest {
+	if !p.IsSetRequest() {
+		return AdminServiceSnapshotReadArgs_Request_DEFAULT
+	}
+	return p.Request
+}
+func (p *AdminServiceSnapshotReadArgs) IsSetRequest() bool {
+	return p.Request != nil
+}
+
+func (p *AdminServiceSnapshotReadArgs) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceSnapshotReadArgs) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Request = &TSnapshotReadRequest{}
+	if err := p.Request.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Request), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceSnapshotReadArgs) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "snapshotRead_args"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceSnapshotReadArgs) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "request", thrift.STRUCT, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:request: ", p), err)
+	}
+	if err := p.Request.Write(ctx, oprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Request), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:request: ", p), err)
+	}
+	return err
+}
+
+func (p *AdminServiceSnapshotReadArgs) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceSnapshotReadArgs(%+v)", *p)
+}
+
+// Attributes:
+//   - Success
+//   - Error
+type AdminServiceSnapshotReadResult struct {
+	Success *TSnapshotReadResponse `thrift:"success,0" db:"success" json:"success,omitempty"`
+	Error   *TAdminError           `thrift:"error,1" db:"error" json:"error,omitempty"`
+}
+
+func NewAdminServiceSnapshotReadResult() *AdminServiceSnapshotReadResult {
+	return &AdminServiceSnapshotReadResult{}
+}
+
+var AdminServiceSnapshotReadResult_Success_DEFAULT *TSnapshotReadResponse
+
+func (p *AdminServiceSnapshotReadResult) GetSuccess() *TSnapshotReadResponse {
+	if !p.IsSetSuccess() {
+		return AdminServiceSnapshotReadResult_Success_DEFAULT
+	}
+	return p.Success
+}
+
+var AdminServiceSnapshotReadResult_Error_DEFAULT *TAdminError
+
+func (p *AdminServiceSnapshotReadResult) GetError() *TAdminError {
+	if !p.IsSetError() {
+		return AdminServiceSnapshotReadResult_Error_DEFAULT
+	}
+	return p.Error
+}
+func (p *AdminServiceSnapshotReadResult) IsSetSuccess() bool {
+	return p.Success != nil
+}
+
+func (p *AdminServiceSnapshotReadResult) IsSetError() bool {
+	return p.Error != nil
+}
+
+func (p *AdminServiceSnapshotReadResult) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 0:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField0(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceSnapshotReadResult) ReadField0(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Success = &TSnapshotReadResponse{}
+	if err := p.Success.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Success), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceSnapshotReadResult) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Error = &TAdminError{}
+	if err := p.Error.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Error), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceSnapshotReadResult) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "snapshotRead_result"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField0(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceSnapshotReadResult) writeField0(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetSuccess() {
+		if err := oprot.WriteFieldBegin(ctx, "success", thrift.STRUCT, 0); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 0:success: ", p), err)
+		}
+		if err := p.Success.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Success), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 0:success: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceSnapshotReadResult) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetError() {
+		if err := oprot.WriteFieldBegin(ctx, "error", thrift.STRUCT, 1); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:error: ", p), err)
+		}
+		if err := p.Error.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Error), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 1:error: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceSnapshotReadResult) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceSnapshotReadResult(%+v)", *p)
+}
+
+// Attributes:
+//   - Request
+type AdminServiceSnapshotEndArgs struct {
+	Request *TSnapshotEndRequest `thrift:"request,1" db:"request" json:"request"`
+}
+
+func NewAdminServiceSnapshotEndArgs() *AdminServiceSnapshotEndArgs {
+	return &AdminServiceSnapshotEndArgs{}
+}
+
+var AdminServiceSnapshotEndArgs_Request_DEFAULT *TSnapshotEndRequest
+
+func (p *AdminServiceSnapshotEndArgs) GetRequest() *TSnapshotEndRequest {
+	if !p.IsSetRequest() {
+		return AdminServiceSnapshotEndArgs_Request_DEFAULT
+	}
+	return p.Request
+}
+func (p *AdminServiceSnapshotEndArgs) IsSetRequest() bool {
+	return p.Request != nil
+}
+
+func (p *AdminServiceSnapshotEndArgs) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceSnapshotEndArgs) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Request = &TSnapshotEndRequest{}
+	if err := p.Request.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Request), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceSnapshotEndArgs) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "snapshotEnd_args"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceSnapshotEndArgs) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "request", thrift.STRUCT, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:request: ", p), err)
+	}
+	if err := p.Request.Write(ctx, oprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Request), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:request: ", p), err)
+	}
+	return err
+}
+
+func (p *AdminServiceSnapshotEndArgs) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceSnapshotEndArgs(%+v)", *p)
+}
+
+// Attributes:
+//   - Success
+//   - Error
+type AdminServiceSnapshotEndResult struct {
+	Success *TSnapshotEndResponse `thrift:"success,0" db:"success" json:"success,omitempty"`
+	Error   *TAdminError          `thrift:"error,1" db:"error" json:"error,omitempty"`
+}
+
+func NewAdminServiceSnapshotEndResult() *AdminServiceSnapshotEndResult {
+	return &AdminServiceSnapshotEndResult{}
+}
+
+var AdminServiceSnapshotEndResult_Success_DEFAULT *TSnapshotEndResponse
+
+func (p *AdminServiceSnapshotEndResult) GetSuccess() *TSnapshotEndResponse {
+	if !p.IsSetSuccess() {
+		return AdminServiceSnapshotEndResult_Success_DEFAULT
+	}
+	return p.Success
+}
+
+var AdminServiceSnapshotEndResult_Error_DEFAULT *TAdminError
+
+func (p *AdminServiceSnapshotEndResult) GetError() *TAdminError {
+	if !p.IsSetError() {
+		return AdminServiceSnapshotEndResult_Error_DEFAULT
+	}
+	return p.Error
+}
+func (p *AdminServiceSnapshotEndResult) IsSetSuccess() bool {
+	return p.Success != nil
+}
+
+func (p *AdminServiceSnapshotEndResult) IsSetError() bool {
+	return p.Error != nil
+}
+
+func (p *AdminServiceSnapshotEndResult) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 0:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField0(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceSnapshotEndResult) ReadField0(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Success = &TSnapshotEndResponse{}
+	if err := p.Success.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Success), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceSnapshotEndResult) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Error = &TAdminError{}
+	if err := p.Error.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Error), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceSnapshotEndResult) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "snapshotEnd_result"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField0(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceSnapshotEndResult) writeField0(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetSuccess() {
+		if err := oprot.WriteFieldBegin(ctx, "success", thrift.STRUCT, 0); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 0:success: ", p), err)
+		}
+		if err := p.Success.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Success), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 0:success: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceSnapshotEndResult) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetError() {
+		if err := oprot.WriteFieldBegin(ctx, "error", thrift.STRUCT, 1); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:error: ", p), err)
+		}
+		if err := p.Error.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Error), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 1:error: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceSnapshotEndResult) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceSnapshotEndResult(%+v)", *p)
+}
+
+// Attributes:
+//   - Request
+type AdminServiceCreateTokenArgs struct {
+	Request *TCreateTokenRequest `thrift:"request,1" db:"request" json:"request"`
+}
+
+func NewAdminServiceCreateTokenArgs() *AdminServiceCreateTokenArgs {
+	return &AdminServiceCreateTokenArgs{}
+}
+
+var AdminServiceCreateTokenArgs_Request_DEFAULT *TCreateTokenRequest
+
+func (p *AdminServiceCreateTokenArgs) GetRequest() *TCreateTokenRequest {
+	if !p.IsSetRequest() {
+		return AdminServiceCreateTokenArgs_Request_DEFAULT
+	}
+	return p.Request
+}
+func (p *AdminServiceCreateTokenArgs) IsSetRequest() bool {
+	return p.Request != nil
+}
+
+func (p *AdminServiceCreateTokenArgs) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceCreateTokenArgs) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Request = &TCreateTokenRequest{}
+	if err := p.Request.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Request), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceCreateTokenArgs) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "createToken_args"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceCreateTokenArgs) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "request", thrift.STRUCT, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:request: ", p), err)
+	}
+	if err := p.Request.Write(ctx, oprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Request), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:request: ", p), err)
+	}
+	return err
+}
+
+func (p *AdminServiceCreateTokenArgs) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceCreateTokenArgs(%+v)", *p)
+}
+
+// Attributes:
+//   - Success
+//   - Error
+type AdminServiceCreateTokenResult struct {
+	Success *TCreateTokenResponse `thrift:"success,0" db:"success" json:"success,omitempty"`
+	Error   *TAdminError          `thrift:"error,1" db:"error" json:"error,omitempty"`
+}
+
+func NewAdminServiceCreateTokenResult() *AdminServiceCreateTokenResult {
+	return &AdminServiceCreateTokenResult{}
+}
+
+var AdminServiceCreateTokenResult_Success_DEFAULT *TCreateTokenResponse
+
+func (p *AdminServiceCreateTokenResult) GetSuccess() *TCreateTokenResponse {
+	if !p.IsSetSuccess() {
+		return AdminServiceCreateTokenResult_Success_DEFAULT
+	}
+	return p.Success
+}
+
+var AdminServiceCreateTokenResult_Error_DEFAULT *TAdminError
+
+func (p *AdminServiceCreateTokenResult) GetError() *TAdminError {
+	if !p.IsSetError() {
+		return AdminServiceCreateTokenResult_Error_DEFAULT
+	}
+	return p.Error
+}
+func (p *AdminServiceCreateTokenResult) IsSetSuccess() bool {
+	return p.Success != nil
+}
+
+func (p *AdminServiceCreateTokenResult) IsSetError() bool {
+	return p.Error != nil
+}
+
+func (p *AdminServiceCreateTokenResult) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 0:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField0(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceCreateTokenResult) ReadField0(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Success = &TCreateTokenResponse{}
+	if err := p.Success.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Success), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceCreateTokenResult) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Error = &TAdminError{}
+	if err := p.Error.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Error), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceCreateTokenResult) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "createToken_result"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField0(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceCreateTokenResult) writeField0(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetSuccess() {
+		if err := oprot.WriteFieldBegin(ctx, "success", thrift.STRUCT, 0); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 0:success: ", p), err)
+		}
+		if err := p.Success.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Success), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 0:success: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceCreateTokenResult) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetError() {
+		if err := oprot.WriteFieldBegin(ctx, "error", thrift.STRUCT, 1); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:error: ", p), err)
+		}
+		if err := p.Error.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Error), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 1:error: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceCreateTokenResult) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceCreateTokenResult(%+v)", *p)
+}
+
+// Attributes:
+//   - Request
+type AdminServiceListTokensArgs struct {
+	Request *TListRequest `thrift:"request,1" db:"request" json:"request"`
+}
+
+func NewAdminServiceListTokensArgs() *AdminServiceListTokensArgs {
+	return &AdminServiceListTokensArgs{}
+}
+
+var AdminServiceListTokensArgs_Request_DEFAULT *TListRequest
+
+func (p *AdminServiceListTokensArgs) GetRequest() *TListRequest {
+	if !p.IsSetRequest() {
+		return AdminServiceListTokensArgs_Request_DEFAULT
+	}
+	return p.Request
+}
+func (p *AdminServiceListTokensArgs) IsSetRequest() bool {
+	return p.Request != nil
+}
+
+func (p *AdminServiceListTokensArgs) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceListTokensArgs) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Request = &TListRequest{}
+	if err := p.Request.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Request), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceListTokensArgs) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "listTokens_args"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceListTokensArgs) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "request", thrift.STRUCT, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:request: ", p), err)
+	}
+	if err := p.Request.Write(ctx, oprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Request), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:request: ", p), err)
+	}
+	return err
+}
+
+func (p *AdminServiceListTokensArgs) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceListTokensArgs(%+v)", *p)
+}
+
+// Attributes:
+//   - Success
+//   - Error
+type AdminServiceListTokensResult struct {
+	Success *TListTokensResponse `thrift:"success,0" db:"success" json:"success,omitempty"`
+	Error   *TAdminError         `thrift:"error,1" db:"error" json:"error,omitempty"`
+}
+
+func NewAdminServiceListTokensResult() *AdminServiceListTokensResult {
+	return &AdminServiceListTokensResult{}
+}
+
+var AdminServiceListTokensResult_Success_DEFAULT *TListTokensResponse
+
+func (p *AdminServiceListTokensResult) GetSuccess() *TListTokensResponse {
+	if !p.IsSetSuccess() {
+		return AdminServiceListTokensResult_Success_DEFAULT
+	}
+	return p.Success
+}
+
+var AdminServiceListTokensResult_Error_DEFAULT *TAdminError
+
+func (p *AdminServiceListTokensResult) GetError() *TAdminError {
+	if !p.IsSetError() {
+		return AdminServiceListTokensResult_Error_DEFAULT
+	}
+	return p.Error
+}
+func (p *AdminServiceListTokensResult) IsSetSuccess() bool {
+	return p.Success != nil
+}
+
+func (p *AdminServiceListTokensResult) IsSetError() bool {
+	return p.Error != nil
+}
+
+func (p *AdminServiceListTokensResult) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 0:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField0(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceListTokensResult) ReadField0(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Success = &TListTokensResponse{}
+	if err := p.Success.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Success), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceListTokensResult) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Error = &TAdminError{}
+	if err := p.Error.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Error), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceListTokensResult) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "listTokens_result"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField0(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceListTokensResult) writeField0(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetSuccess() {
+		if err := oprot.WriteFieldBegin(ctx, "success", thrift.STRUCT, 0); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 0:success: ", p), err)
+		}
+		if err := p.Success.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Success), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 0:success: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceListTokensResult) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetError() {
+		if err := oprot.WriteFieldBegin(ctx, "error", thrift.STRUCT, 1); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:error: ", p), err)
+		}
+		if err := p.Error.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Error), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 1:error: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceListTokensResult) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceListTokensResult(%+v)", *p)
+}
+
+// Attributes:
+//   - Request
+type AdminServiceRevokeTokenArgs struct {
+	Request *TRevokeTokenRequest `thrift:"request,1" db:"request" json:"request"`
+}
+
+func NewAdminServiceRevokeTokenArgs() *AdminServiceRevokeTokenArgs {
+	return &AdminServiceRevokeTokenArgs{}
+}
+
+var AdminServiceRevokeTokenArgs_Request_DEFAULT *TRevokeTokenRequest
+
+func (p *AdminServiceRevokeTokenArgs) GetRequest() *TRevokeTokenRequest {
+	if !p.IsSetRequest() {
+		return AdminServiceRevokeTokenArgs_Request_DEFAULT
+	}
+	return p.Request
+}
+func (p *AdminServiceRevokeTokenArgs) IsSetRequest() bool {
+	return p.Request != nil
+}
+
+func (p *AdminServiceRevokeTokenArgs) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceRevokeTokenArgs) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Request = &TRevokeTokenRequest{}
+	if err := p.Request.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Request), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceRevokeTokenArgs) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "revokeToken_args"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceRevokeTokenArgs) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "request", thrift.STRUCT, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:request: ", p), err)
+	}
+	if err := p.Request.Write(ctx, oprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Request), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:request: ", p), err)
+	}
+	return err
+}
+
+func (p *AdminServiceRevokeTokenArgs) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceRevokeTokenArgs(%+v)", *p)
+}
+
+// Attributes:
+//   - Success
+//   - Error
+type AdminServiceRevokeTokenResult struct {
+	Success *TRemoveResponse `thrift:"success,0" db:"success" json:"success,omitempty"`
+	Error   *TAdminError     `thrift:"error,1" db:"error" json:"error,omitempty"`
+}
+
+func NewAdminServiceRevokeTokenResult() *AdminServiceRevokeTokenResult {
+	return &AdminServiceRevokeTokenResult{}
+}
+
+var AdminServiceRevokeTokenResult_Success_DEFAULT *TRemoveResponse
+
+func (p *AdminServiceRevokeTokenResult) GetSuccess() *TRemoveResponse {
+	if !p.IsSetSuccess() {
+		return AdminServiceRevokeTokenResult_Success_DEFAULT
+	}
+	return p.Success
+}
+
+var AdminServiceRevokeTokenResult_Error_DEFAULT *TAdminError
+
+func (p *AdminServiceRevokeTokenResult) GetError() *TAdminError {
+	if !p.IsSetError() {
+		return AdminServiceRevokeTokenResult_Error_DEFAULT
+	}
+	return p.Error
+}
+func (p *AdminServiceRevokeTokenResult) IsSetSuccess() bool {
+	return p.Success != nil
+}
+
+func (p *AdminServiceRevokeTokenResult) IsSetError() bool {
+	return p.Error != nil
+}
+
+func (p *AdminServiceRevokeTokenResult) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 0:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField0(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceRevokeTokenResult) ReadField0(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Success = &TRemoveResponse{}
+	if err := p.Success.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Success), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceRevokeTokenResult) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Error = &TAdminError{}
+	if err := p.Error.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Error), err)
+	}
+	return nil
+}
+
+func (p *AdminServiceRevokeTokenResult) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "revokeToken_result"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField0(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *AdminServiceRevokeTokenResult) writeField0(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetSuccess() {
+		if err := oprot.WriteFieldBegin(ctx, "success", thrift.STRUCT, 0); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 0:success: ", p), err)
+		}
+		if err := p.Success.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Success), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 0:success: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceRevokeTokenResult) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetError() {
+		if err := oprot.WriteFieldBegin(ctx, "error", thrift.STRUCT, 1); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:error: ", p), err)
+		}
+		if err := p.Error.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Error), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 1:error: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *AdminServiceRevokeTokenResult) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("AdminServiceRevokeTokenResult(%+v)", *p)
 }

@@ -24,6 +24,8 @@ type AdminConfig struct {
 	Inspector Inspector
 	Liveness  Liveness
 	Node      Node
+	Cluster   Cluster   // nil: this node has no cluster to manage
+	Snapshots Snapshots // nil: this node makes none
 	Clock     Clock
 	Logger    *slog.Logger
 	Metrics   *Metrics
@@ -66,6 +68,8 @@ const (
 	lookAtSettings = "look at `settings history` before asking again"
 	lookAtCatalogs = "look at `catalog list` before asking again"
 	lookAtBackends = "look at `backend list` before asking again"
+	lookAtCluster  = "look at `cluster status` before asking again"
+	lookAtTokens   = "look at `token list` before asking again; a token whose text was lost is of no use: revoke it"
 	repeatSubmit   = "run it again with the same --request-id: it is admitted once; without one, look at `job list` first"
 )
 
@@ -207,14 +211,7 @@ func (a *Admin) typed(code job.Code, message, next string) *admin.TAdminError {
 // Status describes this node, leader or not.
 func (a *Admin) Status(ctx context.Context, req *admin.TListRequest) (*admin.TStatusResponse, error) {
 	return serve(ctx, a, method{name: "status", access: local}, req, func(call) (*admin.TStatusResponse, error) {
-		s := a.cfg.Node.Status()
-		return &admin.TStatusResponse{
-			NodeID: s.NodeID, Version: s.Version, RaftState: s.RaftState, RaftTerm: int64(s.RaftTerm),
-			AppliedIndex: int64(s.AppliedIndex), ClusterID: s.ClusterID, Incarnation: s.Incarnation, FeatureLevel: s.Level,
-			Ready: s.Ready, NotReadyReason: optional(s.NotReadyReason), LeaderID: optional(s.LeaderID),
-			LeaderAdminAddress: optional(s.LeaderAdminAddress), Quarantined: s.Quarantined, ReportAddress: s.ReportAddress,
-			AdminAddress: s.AdminAddress, HTTPAddress: s.HTTPAddress, StartedAtMs: int64(s.StartedAt),
-		}, nil
+		return wireStatus(a.cfg.Node.Status()), nil
 	})
 }
 

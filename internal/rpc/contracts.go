@@ -186,6 +186,79 @@ type NodeStatus struct {
 	AdminAddress       string
 	HTTPAddress        string
 	StartedAt          job.Millis
+	InstanceID         string
+	RaftAddress        string
+	CommitIndex        uint64
+	LastContact        time.Duration // since this node heard from the leader; 0 on the leader, Never
+	MaxLevel           int32         // the highest that this build knows
+	QuarantineCause    string
+	QuarantinedAt      job.Millis
+	WaitingFor         string // what a node without a cluster waits for
+	Voters             int
+	LastSnapshotIndex  uint64
+}
+
+// Never is a contact that has not been.
+const Never = time.Duration(-1)
+
+// Cluster serves the cluster's verbs, on the leader, but for Members. Its errors are like Journal's.
+type Cluster interface {
+	// Members is what this node knows; on the leader, with what the others told it.
+	Members(ctx context.Context) (ClusterStatus, error)
+	AddMember(ctx context.Context, actor, nodeID, address string) (Member, error)
+	RemoveMember(ctx context.Context, actor, nodeID string) error
+	// ReplaceMember lets another instance take the place of a member; without an address, where that
+	// is registered.
+	ReplaceMember(ctx context.Context, actor, nodeID, address string) (Member, error)
+	// TransferLeader hands over to a voter, the most complete one where none is named.
+	TransferLeader(ctx context.Context, actor, nodeID string) (newLeader string, err error)
+}
+
+// ClusterStatus is the cluster as one node sees it.
+type ClusterStatus struct {
+	Members                           []Member // by node id
+	Voters, Quorum, FailuresTolerated int
+	Warnings                          []string
+}
+
+// Member is one member of the cluster as another sees it.
+type Member struct {
+	NodeID, InstanceID                       string
+	Address                                  string // of Raft, as registered
+	ConfiguredAddress                        string // in this node's configuration, where that differs
+	Voter, Leader, Self                      bool
+	Reachable                                bool          // it answered the last time it was asked
+	LastContact                              time.Duration // since it was heard; 0 of the node itself, Never
+	AppliedIndex                             uint64
+	Version                                  string
+	Level, MaxLevel                          int32
+	ClockOffset                              *time.Duration // how far its clock is ahead of this node's; nil: not known
+	AdminAddress, ReportAddress, HTTPAddress string
+	LastError                                string
+	State                                    string // what it is doing, in words
+}
+
+// Snapshots makes snapshots of this node's state for reading. Refusals are *job.Refusal.
+type Snapshots interface {
+	// Begin makes one and keeps it for reading, for a bounded time.
+	Begin(ctx context.Context) (SnapshotInfo, error)
+	// Read returns limit bytes from an offset, fewer at the end and none past it.
+	Read(ctx context.Context, id string, offset int64, limit int) ([]byte, error)
+	// Release ends it; one that is not there has ended already.
+	Release(id string)
+}
+
+// SnapshotInfo describes a snapshot that is open for reading.
+type SnapshotInfo struct {
+	ID                  string
+	Size                int64
+	SHA256              job.Hash
+	RaftIndex, RaftTerm uint64
+	ClusterID           int32
+	Incarnation         int64
+	Level               int32
+	Jobs                int64
+	CreatedAt           job.Millis
 }
 
 // Clock reads the wall clock.

@@ -56,6 +56,15 @@ func (f *fields) text(field string, v *string) string {
 	return f.optionalText(field, v)
 }
 
+// named reads a short text that must be there and not be empty.
+func (f *fields) named(field string, v *string) string {
+	if v == nil || *v == "" {
+		f.refuse(field, "is missing")
+		return ""
+	}
+	return f.bounded(field, v, maxNodeName)
+}
+
 // positive reads a number that must be there and above zero.
 func (f *fields) positive(field string, v *int64) int64 {
 	switch {
