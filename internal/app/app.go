@@ -95,7 +95,7 @@ func New(cfg config.Config, opts Options) (*App, error) {
 }
 
 func (a *App) open() (err error) {
-	if a.identity, err = openDataDir(a.cfg.DataDir, a.cfg.NodeID); err != nil {
+	if err := a.takeDataDir(); err != nil {
 		return err
 	}
 	fatal := func(err error) { _ = a.fail(err) }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -9,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/lancemaster/lancemaster/internal/job"
 )
 
 // The layout of a data directory.
@@ -24,37 +27,84 @@ type identity struct {
 	NodeID string `json:"node_id"`
 	// InstanceID tells this disk from another one under the same node id.
 	InstanceID string `json:"instance_id"`
+	// Incarnation and ClusterID are what this node knows of its cluster beside the state: an identity
+	// to show before the state has caught up. 0 means not known yet.
+	Incarnation int64 `json:"incarnation,omitempty"`
+	ClusterID   int32 `json:"cluster_id,omitempty"`
+	// Pending is owed by a node whose directory was restored or recovered: its first leadership
+	// journals this before anything else, and clears it afterwards.
+	Pending *pendingQuarantine `json:"pending_quarantine,omitempty"`
 }
 
-// openDataDir makes the directory when missing and returns its identity, which
-// is written once. A directory of another member is refused.
-func openDataDir(dir, nodeID string) (identity, error) {
+// pendingQuarantine is a Quarantine that is not known to be journaled. It is owed until the state's
+// incarnation is at least this one: an incarnation that is further away than the next is reached by
+// one Quarantine for each in between, so that the job ids jump past those of all of them.
+type pendingQuarantine struct {
+	Incarnation int64      `json:"incarnation"`
+	Cause       string     `json:"cause"`
+	At          job.Millis `json:"at"` // when the directory was restored or recovered
+}
+
+// takeDataDir makes the data directory this process's own, until the node has stopped.
+func (a *App) takeDataDir() error {
+	if err := makeDataDir(a.cfg.DataDir); err != nil {
+		return err
+	}
+	lock, err := lockDataDir(a.cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	a.onStop("lock of the data directory", func(context.Context) error { return lock.release() })
+	a.identity, err = openDataDir(a.cfg.DataDir, a.cfg.NodeID)
+	return err
+}
+
+// makeDataDir makes the directory when missing and closes it to others.
+func makeDataDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return identity{}, fmt.Errorf("cannot make the data directory: %w", err)
+		return fmt.Errorf("cannot make the data directory: %w", err)
 	}
 	info, err := os.Stat(dir)
 	if err != nil {
-		return identity{}, fmt.Errorf("cannot use the data directory: %w", err)
+		return fmt.Errorf("cannot use the data directory: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a directory needs its execute bit
-			return identity{}, fmt.Errorf("others can read the data directory %s, and its mode cannot be changed to 0700: %w", dir, err)
+			return fmt.Errorf("others can read the data directory %s, and its mode cannot be changed to 0700: %w", dir, err)
 		}
 	}
-	path := filepath.Join(dir, identityFile)
-	raw, err := os.ReadFile(path)
+	return nil
+}
+
+// openDataDir returns the identity of a directory, which is made and written once when missing. A
+// directory of another member is refused.
+func openDataDir(dir, nodeID string) (identity, error) {
+	if err := makeDataDir(dir); err != nil {
+		return identity{}, err
+	}
+	id, err := readIdentity(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return newIdentity(dir, nodeID)
 	}
+	if err != nil {
+		return identity{}, err
+	}
+	if id.NodeID != nodeID {
+		return identity{}, fmt.Errorf("the data directory %s belongs to node %q, not to %q; correct node_id or data_dir", dir, id.NodeID, nodeID)
+	}
+	return id, nil
+}
+
+// readIdentity returns a directory's identity; fs.ErrNotExist where it has none.
+func readIdentity(dir string) (identity, error) {
+	path := filepath.Join(dir, identityFile)
+	raw, err := os.ReadFile(path)
 	if err != nil {
 		return identity{}, fmt.Errorf("cannot read the node's identity: %w", err)
 	}
 	var id identity
 	if err := json.Unmarshal(raw, &id); err != nil || id.NodeID == "" || id.InstanceID == "" {
 		return identity{}, fmt.Errorf("%s is damaged; restore it from a backup of this very node, or give the node an empty data directory", path)
-	}
-	if id.NodeID != nodeID {
-		return identity{}, fmt.Errorf("the data directory %s belongs to node %q, not to %q; correct node_id or data_dir", dir, id.NodeID, nodeID)
 	}
 	return id, nil
 }
@@ -65,17 +115,26 @@ func newIdentity(dir, nodeID string) (identity, error) {
 			return identity{}, fmt.Errorf("the data directory %s has %s but no %s; restore that file from a backup of this very node", dir, name, identityFile)
 		}
 	}
+	id := identity{NodeID: nodeID, InstanceID: newInstanceID()}
+	return id, writeIdentity(dir, id)
+}
+
+func newInstanceID() string {
 	instance := make([]byte, 16)
 	_, _ = rand.Read(instance) // never fails, see crypto/rand
-	id := identity{NodeID: nodeID, InstanceID: hex.EncodeToString(instance)}
+	return hex.EncodeToString(instance)
+}
+
+// writeIdentity replaces a directory's identity, durably.
+func writeIdentity(dir string, id identity) error {
 	raw, err := json.Marshal(id)
+	if err == nil {
+		err = writeDurably(filepath.Join(dir, identityFile), append(raw, '\n'))
+	}
 	if err != nil {
-		return identity{}, fmt.Errorf("cannot write the node's identity: %w", err)
+		return fmt.Errorf("cannot write the node's identity: %w", err)
 	}
-	if err := writeDurably(filepath.Join(dir, identityFile), append(raw, '\n')); err != nil {
-		return identity{}, fmt.Errorf("cannot write the node's identity: %w", err)
-	}
-	return id, nil
+	return nil
 }
 
 // writeDurably replaces a file so that after a crash it is whole: the old one
