@@ -27,6 +27,7 @@ type Node struct {
 	stream    *tcpStream // nil when the transport is the owner's
 
 	leadership *leadership
+	events     *events
 	proposals  *gate
 	queue      chan *proposal
 	barriers   *barriers
@@ -72,7 +73,7 @@ func newNode(config Config, storage *storage) (*Node, error) {
 	n := &Node{
 		config: config, log: config.Logger, raftLog: newRaftLogger(config.Logger),
 		disk: config.Disk, storage: storage,
-		leadership: newLeadership(), proposals: newGate(), queue: make(chan *proposal), barriers: newBarriers(),
+		leadership: newLeadership(), events: newEvents(), proposals: newGate(), queue: make(chan *proposal), barriers: newBarriers(),
 		queueClosed: make(chan struct{}), raftEnded: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if config.NewTransport == nil {
@@ -85,7 +86,7 @@ func newNode(config Config, storage *storage) (*Node, error) {
 	if n.disk == nil {
 		n.disk, n.ownDisk = NewDiskWatch(config.DiskStallLimit, config.Fatal), true
 	}
-	n.guard = &guard{watch: n.disk, halted: func() { n.leadership.note(0) }}
+	n.guard = &guard{watch: n.disk, events: n.events, halted: func() { n.leadership.note(0) }}
 	cached, err := raft.NewLogCache(logCacheEntries, &guardedLog{inner: storage.logs, guard: n.guard})
 	if err != nil {
 		return nil, fmt.Errorf("make the log's cache: %w", err) // only for a cache without a size
@@ -145,6 +146,7 @@ func (n *Node) Start() error {
 	n.guard.running.Store(true)
 	n.raft = r
 	n.watchLeadership(r)
+	r.RegisterObserver(raft.NewObserver(nil, false, n.events.observe))
 	n.background.Go(func() { n.handOver(r) })
 	n.background.Go(func() { n.runBarriers(func() error { return n.barrier(r) }) })
 	return nil

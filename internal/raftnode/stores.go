@@ -16,6 +16,8 @@ import (
 // write that fails.
 type guard struct {
 	watch *DiskWatch
+	// events is told of what was written; it may be nil.
+	events *events
 	// running is set while Raft's goroutines use the stores.
 	running atomic.Bool
 	// closing is set when the node stops: snapshots are given up.
@@ -99,7 +101,12 @@ func (l *guardedLog) StoreLog(entry *raft.Log) error {
 }
 
 func (l *guardedLog) StoreLogs(entries []*raft.Log) error {
-	return l.guard.write("appending to the log", func() error { return l.inner.StoreLogs(entries) })
+	return l.guard.write("appending to the log", func() error {
+		began := time.Now()
+		err := l.inner.StoreLogs(entries)
+		l.guard.events.appended(time.Since(began))
+		return err
+	})
 }
 
 func (l *guardedLog) DeleteRange(first, last uint64) error {
@@ -216,9 +223,11 @@ func (s *guardedSink) Close() error {
 		return syncDir(filepath.Join(s.dir, s.ID()))
 	})
 	if err != nil {
+		s.guard.events.snapshotEnded(snapshotFailed)
 		// Nothing more can be done about an unfinished snapshot; the next start removes it.
 		return errors.Join(err, s.SnapshotSink.Cancel())
 	}
+	s.guard.events.snapshotEnded(snapshotWritten)
 	return nil
 }
 
@@ -228,6 +237,7 @@ func (s *guardedSink) Cancel() error {
 		return nil
 	}
 	s.closed = true
+	s.guard.events.snapshotEnded(snapshotFailed)
 	return s.SnapshotSink.Cancel()
 }
 
