@@ -78,11 +78,13 @@ func NewMonitor(cfg Config) (*Monitor, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	m, err := newMetrics(cfg.Registerer)
-	if err != nil {
-		return nil, err
+	m := &Monitor{cfg: cfg, metrics: newMetrics(), lifecycle: make(chan struct{}, 1)}
+	if cfg.Registerer != nil {
+		if err := cfg.Registerer.Register(newCollector(m)); err != nil {
+			return nil, err
+		}
 	}
-	return &Monitor{cfg: cfg, metrics: m, lifecycle: make(chan struct{}, 1)}, nil
+	return m, nil
 }
 
 // Name names the service.

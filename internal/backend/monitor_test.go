@@ -379,19 +379,86 @@ func TestMetrics(t *testing.T) {
 		}
 		f.start(1)
 		advance(5500 * time.Millisecond)
-		want := `# HELP lancemaster_backend_heartbeats_total Heartbeats asked of backends while leading, by result.
+		want := `# HELP lancemaster_backend_heartbeat_age_seconds Time since the backend last answered a heartbeat of this term with OK; if it never has, since it was first asked. Only on the leader. In the series of all others: the longest.
+# TYPE lancemaster_backend_heartbeat_age_seconds gauge
+lancemaster_backend_heartbeat_age_seconds{backend_id="1"} 0.5
+lancemaster_backend_heartbeat_age_seconds{backend_id="2"} 5.5
+lancemaster_backend_heartbeat_age_seconds{backend_id="3"} 5.5
+lancemaster_backend_heartbeat_age_seconds{backend_id="4"} 5.5
+lancemaster_backend_heartbeat_age_seconds{backend_id="5"} 5.5
+# HELP lancemaster_backend_heartbeat_failures_total Heartbeats of this term that the backend did not answer with OK. Only on the leader.
+# TYPE lancemaster_backend_heartbeat_failures_total counter
+lancemaster_backend_heartbeat_failures_total{backend_id="1"} 0
+lancemaster_backend_heartbeat_failures_total{backend_id="2"} 2
+lancemaster_backend_heartbeat_failures_total{backend_id="3"} 2
+lancemaster_backend_heartbeat_failures_total{backend_id="4"} 2
+lancemaster_backend_heartbeat_failures_total{backend_id="5"} 1
+# HELP lancemaster_backend_heartbeats_total Heartbeats asked of backends while leading, by result.
 # TYPE lancemaster_backend_heartbeats_total counter
 lancemaster_backend_heartbeats_total{result="error"} 2
 lancemaster_backend_heartbeats_total{result="no_start_time"} 2
 lancemaster_backend_heartbeats_total{result="ok"} 2
 lancemaster_backend_heartbeats_total{result="refused"} 2
 lancemaster_backend_heartbeats_total{result="timeout"} 1
+# HELP lancemaster_backend_up 1 while the backend answers the leader's heartbeats, else 0. Only on the leader. In the series of all others: 1 while all of them do.
+# TYPE lancemaster_backend_up gauge
+lancemaster_backend_up{backend_id="1"} 1
+lancemaster_backend_up{backend_id="2"} 0
+lancemaster_backend_up{backend_id="3"} 0
+lancemaster_backend_up{backend_id="4"} 0
+lancemaster_backend_up{backend_id="5"} 0
 `
 		if err := testutil.GatherAndCompare(registry, strings.NewReader(want)); err != nil {
 			t.Error(err)
 		}
 		if _, err := NewMonitor(Config{Pinger: f, Reader: f, Registerer: registry}); err == nil {
 			t.Error("the same metrics were registered twice")
+		}
+	})
+}
+
+// However many backends there are, the series stay few; the ones that are not told
+// apart are still told of.
+func TestMetricsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewPedanticRegistry()
+		f := newFleet(t, registry)
+		defer f.monitor.Stop()
+		for i := range 200 {
+			f.add(fmt.Sprint("be", i))
+		}
+		f.set("be150", "error", 100)
+		f.start(1)
+		advance(500 * time.Millisecond)
+		for _, name := range []string{"up", "heartbeat_age_seconds", "heartbeat_failures_total"} {
+			if n, err := testutil.GatherAndCount(registry, "lancemaster_backend_"+name); err != nil || n != MaxSeries+1 {
+				t.Errorf("%d series of %s, %v", n, name, err)
+			}
+		}
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, family := range families {
+			for _, m := range family.GetMetric() {
+				if m.GetLabel()[0].GetValue() != OtherBackends {
+					continue
+				}
+				switch family.GetName() {
+				case "lancemaster_backend_up":
+					if m.GetGauge().GetValue() != 0 {
+						t.Error("one of the others is down, and they count as up")
+					}
+				case "lancemaster_backend_heartbeat_failures_total":
+					if m.GetCounter().GetValue() != 1 {
+						t.Errorf("the others failed %v times", m.GetCounter().GetValue())
+					}
+				}
+			}
+		}
+		f.monitor.Stop()
+		if n, err := testutil.GatherAndCount(registry, "lancemaster_backend_up"); err != nil || n != 0 {
+			t.Errorf("%d series after the term, %v", n, err)
 		}
 	})
 }

@@ -12,7 +12,9 @@ type Status struct {
 	Backend      job.BackendID
 	Term         uint64
 	Alive        bool      // an OK answer at most three intervals ago
+	FirstAsked   time.Time // when this term's heartbeats of it began
 	LastOK       time.Time // zero: none in this term
+	Failures     int64     // answers of this term that were not OK, and missing ones
 	ProcessEpoch int64     // of the newest OK answer
 	RemoteAddr   string    // the resolved IP:port of the newest OK answer
 	Version      string

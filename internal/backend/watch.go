@@ -31,7 +31,9 @@ type probe struct {
 	cancel  context.CancelFunc
 
 	term         uint64
+	firstAsked   time.Time
 	lastOK       time.Time
+	failures     int64
 	epoch        int64
 	remote       string
 	version      string
@@ -124,7 +126,7 @@ func (w *watch) reconcile(backends []*job.Backend, pacing pace) {
 		registered[b.ID] = true
 		p := w.probes[b.ID]
 		if p == nil {
-			p = &probe{backend: b, term: w.term}
+			p = &probe{backend: b, term: w.term, firstAsked: time.Now()}
 			w.probes[b.ID] = p
 		}
 		if p.cancel == nil {
@@ -204,6 +206,7 @@ func (w *watch) record(
 	log := w.monitor.cfg.Logger.With("backend", p.backend.ID, "host", p.backend.Address.Host,
 		"heartbeat_port", p.backend.Address.HeartbeatPort)
 	if result != resultOK {
+		p.failures++
 		message := failure(reply, err, result)
 		if message != p.lastError {
 			log.Warn("the backend's heartbeat failed", "result", string(result), "error", message)
@@ -257,7 +260,7 @@ func (p *probe) alive(now time.Time, interval time.Duration) bool {
 func (p *probe) status(interval time.Duration) Status {
 	return Status{
 		Backend: p.backend.ID, Term: p.term, Alive: p.alive(time.Now(), interval),
-		LastOK: p.lastOK, ProcessEpoch: p.epoch, RemoteAddr: p.remote, Version: p.version,
+		FirstAsked: p.firstAsked, LastOK: p.lastOK, Failures: p.failures, ProcessEpoch: p.epoch, RemoteAddr: p.remote, Version: p.version,
 		LastError: p.lastError, LastErrorAt: p.lastErrorAt,
 		Observations: append([]Observation(nil), p.observations...),
 	}
