@@ -84,6 +84,13 @@ enum TBackendState {
   DRAINING = 2
 }
 
+enum TRole {
+  READ = 1
+  SUBMIT = 2
+  OPERATE = 3
+  ADMIN = 4
+}
+
 // ---- parts ------------------------------------------------------------------
 
 /** The time and the name of whoever asked, as the leader saw them. */
@@ -163,7 +170,7 @@ struct TLabel {
 
 // ---- records ----------------------------------------------------------------
 // Kind numbers in internal/command: job 1, event 2, catalog 3, backend 4,
-// cluster 5, setting change 6.
+// cluster 5, setting change 6, member 7, token 8.
 
 struct TEvidence {
   1: required TProof proof
@@ -299,6 +306,10 @@ struct TClusterRecord {
   7: required i64 last_term
   8: optional bool quarantined = false
   9: optional i64 quarantined_at_ms = 0
+  10: optional string quarantine_cause = ""
+  11: optional i64 reopened_at_ms = 0
+  12: optional string reopened_by = ""
+  13: optional string reopen_note = ""
 }
 
 struct TSettingChange {
@@ -310,6 +321,25 @@ struct TSettingChange {
   6: optional bool is_reset = false
 }
 
+struct TMember {
+  1: required string node_id
+  2: required string instance_id
+  3: required string address
+  /** Set by the transition; a command leaves these out. */
+  4: optional i64 registered_at_index = 0
+  5: optional i64 added_at_ms = 0
+  6: optional string added_by = ""
+}
+
+struct TToken {
+  1: required string name
+  2: required TRole role
+  /** SHA-256 of the token's text; the text itself is never stored. */
+  3: optional binary token_hash
+  4: required i64 created_at_ms
+  5: required string created_by
+}
+
 // ---- commands ---------------------------------------------------------------
 // Kind numbers in internal/command, in the order in which they stand here.
 
@@ -318,6 +348,8 @@ struct TForm {
   2: required i32 cluster_id
   3: required i32 level
   4: required list<TSettingValue> settings
+  /** Sorted by node id. */
+  5: required list<TMember> members
 }
 
 struct TAdmit {
@@ -415,6 +447,8 @@ struct TQuarantine {
   1: required THeader header
   2: required i64 incarnation
   3: required string cause
+  /** Sorted by node id. */
+  4: required list<TMember> members
 }
 
 struct TTermStart {
@@ -468,4 +502,37 @@ struct TRaiseLevel {
   1: required THeader header
   2: required i32 level
   3: required list<TSettingValue> defaults
+}
+
+struct TReopen {
+  1: required THeader header
+  2: required string note
+  3: required bool masters_stopped
+  4: required bool backends_restarted
+}
+
+struct TPutMember {
+  1: required THeader header
+  2: required string node_id
+  3: required string instance_id
+  4: required string address
+  5: optional string replaces = ""
+}
+
+struct TRemoveMember {
+  1: required THeader header
+  2: required string node_id
+}
+
+struct TPutToken {
+  1: required THeader header
+  2: required string name
+  3: required TRole role
+  /** As in TToken. */
+  4: optional binary token_hash
+}
+
+struct TRemoveToken {
+  1: required THeader header
+  2: required string name
 }

@@ -609,6 +609,74 @@ func (p *TBackendState) Value() (driver.Value, error) {
 	return int64(*p), nil
 }
 
+type TRole int64
+
+const (
+	TRole_READ    TRole = 1
+	TRole_SUBMIT  TRole = 2
+	TRole_OPERATE TRole = 3
+	TRole_ADMIN   TRole = 4
+)
+
+func (p TRole) String() string {
+	switch p {
+	case TRole_READ:
+		return "READ"
+	case TRole_SUBMIT:
+		return "SUBMIT"
+	case TRole_OPERATE:
+		return "OPERATE"
+	case TRole_ADMIN:
+		return "ADMIN"
+	}
+	return "<UNSET>"
+}
+
+func TRoleFromString(s string) (TRole, error) {
+	switch s {
+	case "READ":
+		return TRole_READ, nil
+	case "SUBMIT":
+		return TRole_SUBMIT, nil
+	case "OPERATE":
+		return TRole_OPERATE, nil
+	case "ADMIN":
+		return TRole_ADMIN, nil
+	}
+	return TRole(0), fmt.Errorf("not a valid TRole string")
+}
+
+func TRolePtr(v TRole) *TRole { return &v }
+
+func (p TRole) MarshalText() ([]byte, error) {
+	return []byte(p.String()), nil
+}
+
+func (p *TRole) UnmarshalText(text []byte) error {
+	q, err := TRoleFromString(string(text))
+	if err != nil {
+		return err
+	}
+	*p = q
+	return nil
+}
+
+func (p *TRole) Scan(value interface{}) error {
+	v, ok := value.(int64)
+	if !ok {
+		return errors.New("Scan value is not int64")
+	}
+	*p = TRole(v)
+	return nil
+}
+
+func (p *TRole) Value() (driver.Value, error) {
+	if p == nil {
+		return nil, nil
+	}
+	return int64(*p), nil
+}
+
 // The time and the name of whoever asked, as the leader saw them.
 //
 // Attributes:
@@ -8520,16 +8588,24 @@ func (p *TBackendRecord) String() string {
 //   - LastTerm
 //   - Quarantined
 //   - QuarantinedAtMs
+//   - QuarantineCause
+//   - ReopenedAtMs
+//   - ReopenedBy
+//   - ReopenNote
 type TClusterRecord struct {
-	ClusterID       int32 `thrift:"cluster_id,1,required" db:"cluster_id" json:"cluster_id"`
-	FormedAtMs      int64 `thrift:"formed_at_ms,2,required" db:"formed_at_ms" json:"formed_at_ms"`
-	Incarnation     int64 `thrift:"incarnation,3,required" db:"incarnation" json:"incarnation"`
-	Level           int32 `thrift:"level,4,required" db:"level" json:"level"`
-	NextJobID       int64 `thrift:"next_job_id,5,required" db:"next_job_id" json:"next_job_id"`
-	NextBackendID   int64 `thrift:"next_backend_id,6,required" db:"next_backend_id" json:"next_backend_id"`
-	LastTerm        int64 `thrift:"last_term,7,required" db:"last_term" json:"last_term"`
-	Quarantined     bool  `thrift:"quarantined,8" db:"quarantined" json:"quarantined"`
-	QuarantinedAtMs int64 `thrift:"quarantined_at_ms,9" db:"quarantined_at_ms" json:"quarantined_at_ms"`
+	ClusterID       int32  `thrift:"cluster_id,1,required" db:"cluster_id" json:"cluster_id"`
+	FormedAtMs      int64  `thrift:"formed_at_ms,2,required" db:"formed_at_ms" json:"formed_at_ms"`
+	Incarnation     int64  `thrift:"incarnation,3,required" db:"incarnation" json:"incarnation"`
+	Level           int32  `thrift:"level,4,required" db:"level" json:"level"`
+	NextJobID       int64  `thrift:"next_job_id,5,required" db:"next_job_id" json:"next_job_id"`
+	NextBackendID   int64  `thrift:"next_backend_id,6,required" db:"next_backend_id" json:"next_backend_id"`
+	LastTerm        int64  `thrift:"last_term,7,required" db:"last_term" json:"last_term"`
+	Quarantined     bool   `thrift:"quarantined,8" db:"quarantined" json:"quarantined"`
+	QuarantinedAtMs int64  `thrift:"quarantined_at_ms,9" db:"quarantined_at_ms" json:"quarantined_at_ms"`
+	QuarantineCause string `thrift:"quarantine_cause,10" db:"quarantine_cause" json:"quarantine_cause"`
+	ReopenedAtMs    int64  `thrift:"reopened_at_ms,11" db:"reopened_at_ms" json:"reopened_at_ms"`
+	ReopenedBy      string `thrift:"reopened_by,12" db:"reopened_by" json:"reopened_by"`
+	ReopenNote      string `thrift:"reopen_note,13" db:"reopen_note" json:"reopen_note"`
 }
 
 func NewTClusterRecord() *TClusterRecord {
@@ -8575,12 +8651,52 @@ var TClusterRecord_QuarantinedAtMs_DEFAULT int64 = 0
 func (p *TClusterRecord) GetQuarantinedAtMs() int64 {
 	return p.QuarantinedAtMs
 }
+
+var TClusterRecord_QuarantineCause_DEFAULT string = ""
+
+func (p *TClusterRecord) GetQuarantineCause() string {
+	return p.QuarantineCause
+}
+
+var TClusterRecord_ReopenedAtMs_DEFAULT int64 = 0
+
+func (p *TClusterRecord) GetReopenedAtMs() int64 {
+	return p.ReopenedAtMs
+}
+
+var TClusterRecord_ReopenedBy_DEFAULT string = ""
+
+func (p *TClusterRecord) GetReopenedBy() string {
+	return p.ReopenedBy
+}
+
+var TClusterRecord_ReopenNote_DEFAULT string = ""
+
+func (p *TClusterRecord) GetReopenNote() string {
+	return p.ReopenNote
+}
 func (p *TClusterRecord) IsSetQuarantined() bool {
 	return p.Quarantined != TClusterRecord_Quarantined_DEFAULT
 }
 
 func (p *TClusterRecord) IsSetQuarantinedAtMs() bool {
 	return p.QuarantinedAtMs != TClusterRecord_QuarantinedAtMs_DEFAULT
+}
+
+func (p *TClusterRecord) IsSetQuarantineCause() bool {
+	return p.QuarantineCause != TClusterRecord_QuarantineCause_DEFAULT
+}
+
+func (p *TClusterRecord) IsSetReopenedAtMs() bool {
+	return p.ReopenedAtMs != TClusterRecord_ReopenedAtMs_DEFAULT
+}
+
+func (p *TClusterRecord) IsSetReopenedBy() bool {
+	return p.ReopenedBy != TClusterRecord_ReopenedBy_DEFAULT
+}
+
+func (p *TClusterRecord) IsSetReopenNote() bool {
+	return p.ReopenNote != TClusterRecord_ReopenNote_DEFAULT
 }
 
 func (p *TClusterRecord) Read(ctx context.Context, iprot thrift.TProtocol) error {
@@ -8695,6 +8811,46 @@ func (p *TClusterRecord) Read(ctx context.Context, iprot thrift.TProtocol) error
 		case 9:
 			if fieldTypeId == thrift.I64 {
 				if err := p.ReadField9(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 10:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField10(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 11:
+			if fieldTypeId == thrift.I64 {
+				if err := p.ReadField11(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 12:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField12(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 13:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField13(ctx, iprot); err != nil {
 					return err
 				}
 			} else {
@@ -8819,6 +8975,42 @@ func (p *TClusterRecord) ReadField9(ctx context.Context, iprot thrift.TProtocol)
 	return nil
 }
 
+func (p *TClusterRecord) ReadField10(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 10: ", err)
+	} else {
+		p.QuarantineCause = v
+	}
+	return nil
+}
+
+func (p *TClusterRecord) ReadField11(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI64(ctx); err != nil {
+		return thrift.PrependError("error reading field 11: ", err)
+	} else {
+		p.ReopenedAtMs = v
+	}
+	return nil
+}
+
+func (p *TClusterRecord) ReadField12(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 12: ", err)
+	} else {
+		p.ReopenedBy = v
+	}
+	return nil
+}
+
+func (p *TClusterRecord) ReadField13(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 13: ", err)
+	} else {
+		p.ReopenNote = v
+	}
+	return nil
+}
+
 func (p *TClusterRecord) Write(ctx context.Context, oprot thrift.TProtocol) error {
 	if err := oprot.WriteStructBegin(ctx, "TClusterRecord"); err != nil {
 		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
@@ -8849,6 +9041,18 @@ func (p *TClusterRecord) Write(ctx context.Context, oprot thrift.TProtocol) erro
 			return err
 		}
 		if err := p.writeField9(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField10(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField11(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField12(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField13(ctx, oprot); err != nil {
 			return err
 		}
 	}
@@ -8982,6 +9186,66 @@ func (p *TClusterRecord) writeField9(ctx context.Context, oprot thrift.TProtocol
 	return err
 }
 
+func (p *TClusterRecord) writeField10(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetQuarantineCause() {
+		if err := oprot.WriteFieldBegin(ctx, "quarantine_cause", thrift.STRING, 10); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 10:quarantine_cause: ", p), err)
+		}
+		if err := oprot.WriteString(ctx, string(p.QuarantineCause)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.quarantine_cause (10) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 10:quarantine_cause: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TClusterRecord) writeField11(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetReopenedAtMs() {
+		if err := oprot.WriteFieldBegin(ctx, "reopened_at_ms", thrift.I64, 11); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 11:reopened_at_ms: ", p), err)
+		}
+		if err := oprot.WriteI64(ctx, int64(p.ReopenedAtMs)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.reopened_at_ms (11) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 11:reopened_at_ms: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TClusterRecord) writeField12(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetReopenedBy() {
+		if err := oprot.WriteFieldBegin(ctx, "reopened_by", thrift.STRING, 12); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 12:reopened_by: ", p), err)
+		}
+		if err := oprot.WriteString(ctx, string(p.ReopenedBy)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.reopened_by (12) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 12:reopened_by: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TClusterRecord) writeField13(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetReopenNote() {
+		if err := oprot.WriteFieldBegin(ctx, "reopen_note", thrift.STRING, 13); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 13:reopen_note: ", p), err)
+		}
+		if err := oprot.WriteString(ctx, string(p.ReopenNote)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.reopen_note (13) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 13:reopen_note: ", p), err)
+		}
+	}
+	return err
+}
+
 func (p *TClusterRecord) Equals(other *TClusterRecord) bool {
 	if p == other {
 		return true
@@ -9013,6 +9277,18 @@ func (p *TClusterRecord) Equals(other *TClusterRecord) bool {
 		return false
 	}
 	if p.QuarantinedAtMs != other.QuarantinedAtMs {
+		return false
+	}
+	if p.QuarantineCause != other.QuarantineCause {
+		return false
+	}
+	if p.ReopenedAtMs != other.ReopenedAtMs {
+		return false
+	}
+	if p.ReopenedBy != other.ReopenedBy {
+		return false
+	}
+	if p.ReopenNote != other.ReopenNote {
 		return false
 	}
 	return true
@@ -9391,15 +9667,705 @@ func (p *TSettingChange) String() string {
 }
 
 // Attributes:
+//   - NodeID
+//   - InstanceID
+//   - Address
+//   - RegisteredAtIndex: Set by the transition; a command leaves these out.
+//   - AddedAtMs
+//   - AddedBy
+type TMember struct {
+	NodeID            string `thrift:"node_id,1,required" db:"node_id" json:"node_id"`
+	InstanceID        string `thrift:"instance_id,2,required" db:"instance_id" json:"instance_id"`
+	Address           string `thrift:"address,3,required" db:"address" json:"address"`
+	RegisteredAtIndex int64  `thrift:"registered_at_index,4" db:"registered_at_index" json:"registered_at_index"`
+	AddedAtMs         int64  `thrift:"added_at_ms,5" db:"added_at_ms" json:"added_at_ms"`
+	AddedBy           string `thrift:"added_by,6" db:"added_by" json:"added_by"`
+}
+
+func NewTMember() *TMember {
+	return &TMember{}
+}
+
+func (p *TMember) GetNodeID() string {
+	return p.NodeID
+}
+
+func (p *TMember) GetInstanceID() string {
+	return p.InstanceID
+}
+
+func (p *TMember) GetAddress() string {
+	return p.Address
+}
+
+var TMember_RegisteredAtIndex_DEFAULT int64 = 0
+
+func (p *TMember) GetRegisteredAtIndex() int64 {
+	return p.RegisteredAtIndex
+}
+
+var TMember_AddedAtMs_DEFAULT int64 = 0
+
+func (p *TMember) GetAddedAtMs() int64 {
+	return p.AddedAtMs
+}
+
+var TMember_AddedBy_DEFAULT string = ""
+
+func (p *TMember) GetAddedBy() string {
+	return p.AddedBy
+}
+func (p *TMember) IsSetRegisteredAtIndex() bool {
+	return p.RegisteredAtIndex != TMember_RegisteredAtIndex_DEFAULT
+}
+
+func (p *TMember) IsSetAddedAtMs() bool {
+	return p.AddedAtMs != TMember_AddedAtMs_DEFAULT
+}
+
+func (p *TMember) IsSetAddedBy() bool {
+	return p.AddedBy != TMember_AddedBy_DEFAULT
+}
+
+func (p *TMember) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	var issetNodeID bool = false
+	var issetInstanceID bool = false
+	var issetAddress bool = false
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+				issetNodeID = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 2:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField2(ctx, iprot); err != nil {
+					return err
+				}
+				issetInstanceID = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 3:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField3(ctx, iprot); err != nil {
+					return err
+				}
+				issetAddress = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 4:
+			if fieldTypeId == thrift.I64 {
+				if err := p.ReadField4(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 5:
+			if fieldTypeId == thrift.I64 {
+				if err := p.ReadField5(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 6:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField6(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	if !issetNodeID {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field NodeID is not set"))
+	}
+	if !issetInstanceID {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field InstanceID is not set"))
+	}
+	if !issetAddress {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Address is not set"))
+	}
+	return nil
+}
+
+func (p *TMember) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 1: ", err)
+	} else {
+		p.NodeID = v
+	}
+	return nil
+}
+
+func (p *TMember) ReadField2(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 2: ", err)
+	} else {
+		p.InstanceID = v
+	}
+	return nil
+}
+
+func (p *TMember) ReadField3(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 3: ", err)
+	} else {
+		p.Address = v
+	}
+	return nil
+}
+
+func (p *TMember) ReadField4(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI64(ctx); err != nil {
+		return thrift.PrependError("error reading field 4: ", err)
+	} else {
+		p.RegisteredAtIndex = v
+	}
+	return nil
+}
+
+func (p *TMember) ReadField5(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI64(ctx); err != nil {
+		return thrift.PrependError("error reading field 5: ", err)
+	} else {
+		p.AddedAtMs = v
+	}
+	return nil
+}
+
+func (p *TMember) ReadField6(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 6: ", err)
+	} else {
+		p.AddedBy = v
+	}
+	return nil
+}
+
+func (p *TMember) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TMember"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField2(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField3(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField4(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField5(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField6(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TMember) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "node_id", thrift.STRING, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:node_id: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.NodeID)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.node_id (1) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:node_id: ", p), err)
+	}
+	return err
+}
+
+func (p *TMember) writeField2(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "instance_id", thrift.STRING, 2); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 2:instance_id: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.InstanceID)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.instance_id (2) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 2:instance_id: ", p), err)
+	}
+	return err
+}
+
+func (p *TMember) writeField3(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "address", thrift.STRING, 3); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 3:address: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.Address)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.address (3) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 3:address: ", p), err)
+	}
+	return err
+}
+
+func (p *TMember) writeField4(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetRegisteredAtIndex() {
+		if err := oprot.WriteFieldBegin(ctx, "registered_at_index", thrift.I64, 4); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 4:registered_at_index: ", p), err)
+		}
+		if err := oprot.WriteI64(ctx, int64(p.RegisteredAtIndex)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.registered_at_index (4) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 4:registered_at_index: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TMember) writeField5(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetAddedAtMs() {
+		if err := oprot.WriteFieldBegin(ctx, "added_at_ms", thrift.I64, 5); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 5:added_at_ms: ", p), err)
+		}
+		if err := oprot.WriteI64(ctx, int64(p.AddedAtMs)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.added_at_ms (5) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 5:added_at_ms: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TMember) writeField6(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetAddedBy() {
+		if err := oprot.WriteFieldBegin(ctx, "added_by", thrift.STRING, 6); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 6:added_by: ", p), err)
+		}
+		if err := oprot.WriteString(ctx, string(p.AddedBy)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.added_by (6) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 6:added_by: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TMember) Equals(other *TMember) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if p.NodeID != other.NodeID {
+		return false
+	}
+	if p.InstanceID != other.InstanceID {
+		return false
+	}
+	if p.Address != other.Address {
+		return false
+	}
+	if p.RegisteredAtIndex != other.RegisteredAtIndex {
+		return false
+	}
+	if p.AddedAtMs != other.AddedAtMs {
+		return false
+	}
+	if p.AddedBy != other.AddedBy {
+		return false
+	}
+	return true
+}
+
+func (p *TMember) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TMember(%+v)", *p)
+}
+
+// Attributes:
+//   - Name
+//   - Role
+//   - TokenHash: SHA-256 of the token's text; the text itself is never stored.
+//   - CreatedAtMs
+//   - CreatedBy
+type TToken struct {
+	Name        string `thrift:"name,1,required" db:"name" json:"name"`
+	Role        TRole  `thrift:"role,2,required" db:"role" json:"role"`
+	TokenHash   []byte `thrift:"token_hash,3" db:"token_hash" json:"token_hash,omitempty"`
+	CreatedAtMs int64  `thrift:"created_at_ms,4,required" db:"created_at_ms" json:"created_at_ms"`
+	CreatedBy   string `thrift:"created_by,5,required" db:"created_by" json:"created_by"`
+}
+
+func NewTToken() *TToken {
+	return &TToken{}
+}
+
+func (p *TToken) GetName() string {
+	return p.Name
+}
+
+func (p *TToken) GetRole() TRole {
+	return p.Role
+}
+
+var TToken_TokenHash_DEFAULT []byte
+
+func (p *TToken) GetTokenHash() []byte {
+	return p.TokenHash
+}
+
+func (p *TToken) GetCreatedAtMs() int64 {
+	return p.CreatedAtMs
+}
+
+func (p *TToken) GetCreatedBy() string {
+	return p.CreatedBy
+}
+func (p *TToken) IsSetTokenHash() bool {
+	return p.TokenHash != nil
+}
+
+func (p *TToken) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	var issetName bool = false
+	var issetRole bool = false
+	var issetCreatedAtMs bool = false
+	var issetCreatedBy bool = false
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+				issetName = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 2:
+			if fieldTypeId == thrift.I32 {
+				if err := p.ReadField2(ctx, iprot); err != nil {
+					return err
+				}
+				issetRole = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 3:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField3(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 4:
+			if fieldTypeId == thrift.I64 {
+				if err := p.ReadField4(ctx, iprot); err != nil {
+					return err
+				}
+				issetCreatedAtMs = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 5:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField5(ctx, iprot); err != nil {
+					return err
+				}
+				issetCreatedBy = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	if !issetName {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Name is not set"))
+	}
+	if !issetRole {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Role is not set"))
+	}
+	if !issetCreatedAtMs {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field CreatedAtMs is not set"))
+	}
+	if !issetCreatedBy {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field CreatedBy is not set"))
+	}
+	return nil
+}
+
+func (p *TToken) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 1: ", err)
+	} else {
+		p.Name = v
+	}
+	return nil
+}
+
+func (p *TToken) ReadField2(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI32(ctx); err != nil {
+		return thrift.PrependError("error reading field 2: ", err)
+	} else {
+		temp := TRole(v)
+		p.Role = temp
+	}
+	return nil
+}
+
+func (p *TToken) ReadField3(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadBinary(ctx); err != nil {
+		return thrift.PrependError("error reading field 3: ", err)
+	} else {
+		p.TokenHash = v
+	}
+	return nil
+}
+
+func (p *TToken) ReadField4(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI64(ctx); err != nil {
+		return thrift.PrependError("error reading field 4: ", err)
+	} else {
+		p.CreatedAtMs = v
+	}
+	return nil
+}
+
+func (p *TToken) ReadField5(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 5: ", err)
+	} else {
+		p.CreatedBy = v
+	}
+	return nil
+}
+
+func (p *TToken) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TToken"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField2(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField3(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField4(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField5(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TToken) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "name", thrift.STRING, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:name: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.Name)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.name (1) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:name: ", p), err)
+	}
+	return err
+}
+
+func (p *TToken) writeField2(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "role", thrift.I32, 2); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 2:role: ", p), err)
+	}
+	if err := oprot.WriteI32(ctx, int32(p.Role)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.role (2) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 2:role: ", p), err)
+	}
+	return err
+}
+
+func (p *TToken) writeField3(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetTokenHash() {
+		if err := oprot.WriteFieldBegin(ctx, "token_hash", thrift.STRING, 3); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 3:token_hash: ", p), err)
+		}
+		if err := oprot.WriteBinary(ctx, p.TokenHash); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.token_hash (3) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 3:token_hash: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TToken) writeField4(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "created_at_ms", thrift.I64, 4); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 4:created_at_ms: ", p), err)
+	}
+	if err := oprot.WriteI64(ctx, int64(p.CreatedAtMs)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.created_at_ms (4) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 4:created_at_ms: ", p), err)
+	}
+	return err
+}
+
+func (p *TToken) writeField5(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "created_by", thrift.STRING, 5); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 5:created_by: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.CreatedBy)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.created_by (5) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 5:created_by: ", p), err)
+	}
+	return err
+}
+
+func (p *TToken) Equals(other *TToken) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if p.Name != other.Name {
+		return false
+	}
+	if p.Role != other.Role {
+		return false
+	}
+	if bytes.Compare(p.TokenHash, other.TokenHash) != 0 {
+		return false
+	}
+	if p.CreatedAtMs != other.CreatedAtMs {
+		return false
+	}
+	if p.CreatedBy != other.CreatedBy {
+		return false
+	}
+	return true
+}
+
+func (p *TToken) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TToken(%+v)", *p)
+}
+
+// Attributes:
 //   - Header
 //   - ClusterID
 //   - Level
 //   - Settings
+//   - Members: Sorted by node id.
 type TForm struct {
 	Header    *THeader         `thrift:"header,1,required" db:"header" json:"header"`
 	ClusterID int32            `thrift:"cluster_id,2,required" db:"cluster_id" json:"cluster_id"`
 	Level     int32            `thrift:"level,3,required" db:"level" json:"level"`
 	Settings  []*TSettingValue `thrift:"settings,4,required" db:"settings" json:"settings"`
+	Members   []*TMember       `thrift:"members,5,required" db:"members" json:"members"`
 }
 
 func NewTForm() *TForm {
@@ -9426,6 +10392,10 @@ func (p *TForm) GetLevel() int32 {
 func (p *TForm) GetSettings() []*TSettingValue {
 	return p.Settings
 }
+
+func (p *TForm) GetMembers() []*TMember {
+	return p.Members
+}
 func (p *TForm) IsSetHeader() bool {
 	return p.Header != nil
 }
@@ -9439,6 +10409,7 @@ func (p *TForm) Read(ctx context.Context, iprot thrift.TProtocol) error {
 	var issetClusterID bool = false
 	var issetLevel bool = false
 	var issetSettings bool = false
+	var issetMembers bool = false
 
 	for {
 		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
@@ -9493,6 +10464,17 @@ func (p *TForm) Read(ctx context.Context, iprot thrift.TProtocol) error {
 					return err
 				}
 			}
+		case 5:
+			if fieldTypeId == thrift.LIST {
+				if err := p.ReadField5(ctx, iprot); err != nil {
+					return err
+				}
+				issetMembers = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
 		default:
 			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
 				return err
@@ -9516,6 +10498,9 @@ func (p *TForm) Read(ctx context.Context, iprot thrift.TProtocol) error {
 	}
 	if !issetSettings {
 		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Settings is not set"))
+	}
+	if !issetMembers {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Members is not set"))
 	}
 	return nil
 }
@@ -9566,6 +10551,26 @@ func (p *TForm) ReadField4(ctx context.Context, iprot thrift.TProtocol) error {
 	return nil
 }
 
+func (p *TForm) ReadField5(ctx context.Context, iprot thrift.TProtocol) error {
+	_, size, err := iprot.ReadListBegin(ctx)
+	if err != nil {
+		return thrift.PrependError("error reading list begin: ", err)
+	}
+	tSlice := make([]*TMember, 0, size)
+	p.Members = tSlice
+	for i := 0; i < size; i++ {
+		_elem11 := &TMember{}
+		if err := _elem11.Read(ctx, iprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", _elem11), err)
+		}
+		p.Members = append(p.Members, _elem11)
+	}
+	if err := iprot.ReadListEnd(ctx); err != nil {
+		return thrift.PrependError("error reading list end: ", err)
+	}
+	return nil
+}
+
 func (p *TForm) Write(ctx context.Context, oprot thrift.TProtocol) error {
 	if err := oprot.WriteStructBegin(ctx, "TForm"); err != nil {
 		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
@@ -9581,6 +10586,9 @@ func (p *TForm) Write(ctx context.Context, oprot thrift.TProtocol) error {
 			return err
 		}
 		if err := p.writeField4(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField5(ctx, oprot); err != nil {
 			return err
 		}
 	}
@@ -9653,6 +10661,27 @@ func (p *TForm) writeField4(ctx context.Context, oprot thrift.TProtocol) (err er
 	return err
 }
 
+func (p *TForm) writeField5(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "members", thrift.LIST, 5); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 5:members: ", p), err)
+	}
+	if err := oprot.WriteListBegin(ctx, thrift.STRUCT, len(p.Members)); err != nil {
+		return thrift.PrependError("error writing list begin: ", err)
+	}
+	for _, v := range p.Members {
+		if err := v.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", v), err)
+		}
+	}
+	if err := oprot.WriteListEnd(ctx); err != nil {
+		return thrift.PrependError("error writing list end: ", err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 5:members: ", p), err)
+	}
+	return err
+}
+
 func (p *TForm) Equals(other *TForm) bool {
 	if p == other {
 		return true
@@ -9672,8 +10701,17 @@ func (p *TForm) Equals(other *TForm) bool {
 		return false
 	}
 	for i, _tgt := range p.Settings {
-		_src11 := other.Settings[i]
-		if !_tgt.Equals(_src11) {
+		_src12 := other.Settings[i]
+		if !_tgt.Equals(_src12) {
+			return false
+		}
+	}
+	if len(p.Members) != len(other.Members) {
+		return false
+	}
+	for i, _tgt := range p.Members {
+		_src13 := other.Members[i]
+		if !_tgt.Equals(_src13) {
 			return false
 		}
 	}
@@ -13382,10 +14420,12 @@ func (p *TRecordLateResult_) String() string {
 //   - Header
 //   - Incarnation
 //   - Cause
+//   - Members: Sorted by node id.
 type TQuarantine struct {
-	Header      *THeader `thrift:"header,1,required" db:"header" json:"header"`
-	Incarnation int64    `thrift:"incarnation,2,required" db:"incarnation" json:"incarnation"`
-	Cause       string   `thrift:"cause,3,required" db:"cause" json:"cause"`
+	Header      *THeader   `thrift:"header,1,required" db:"header" json:"header"`
+	Incarnation int64      `thrift:"incarnation,2,required" db:"incarnation" json:"incarnation"`
+	Cause       string     `thrift:"cause,3,required" db:"cause" json:"cause"`
+	Members     []*TMember `thrift:"members,4,required" db:"members" json:"members"`
 }
 
 func NewTQuarantine() *TQuarantine {
@@ -13408,6 +14448,10 @@ func (p *TQuarantine) GetIncarnation() int64 {
 func (p *TQuarantine) GetCause() string {
 	return p.Cause
 }
+
+func (p *TQuarantine) GetMembers() []*TMember {
+	return p.Members
+}
 func (p *TQuarantine) IsSetHeader() bool {
 	return p.Header != nil
 }
@@ -13420,6 +14464,7 @@ func (p *TQuarantine) Read(ctx context.Context, iprot thrift.TProtocol) error {
 	var issetHeader bool = false
 	var issetIncarnation bool = false
 	var issetCause bool = false
+	var issetMembers bool = false
 
 	for {
 		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
@@ -13463,6 +14508,17 @@ func (p *TQuarantine) Read(ctx context.Context, iprot thrift.TProtocol) error {
 					return err
 				}
 			}
+		case 4:
+			if fieldTypeId == thrift.LIST {
+				if err := p.ReadField4(ctx, iprot); err != nil {
+					return err
+				}
+				issetMembers = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
 		default:
 			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
 				return err
@@ -13483,6 +14539,9 @@ func (p *TQuarantine) Read(ctx context.Context, iprot thrift.TProtocol) error {
 	}
 	if !issetCause {
 		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Cause is not set"))
+	}
+	if !issetMembers {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Members is not set"))
 	}
 	return nil
 }
@@ -13513,6 +14572,26 @@ func (p *TQuarantine) ReadField3(ctx context.Context, iprot thrift.TProtocol) er
 	return nil
 }
 
+func (p *TQuarantine) ReadField4(ctx context.Context, iprot thrift.TProtocol) error {
+	_, size, err := iprot.ReadListBegin(ctx)
+	if err != nil {
+		return thrift.PrependError("error reading list begin: ", err)
+	}
+	tSlice := make([]*TMember, 0, size)
+	p.Members = tSlice
+	for i := 0; i < size; i++ {
+		_elem14 := &TMember{}
+		if err := _elem14.Read(ctx, iprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", _elem14), err)
+		}
+		p.Members = append(p.Members, _elem14)
+	}
+	if err := iprot.ReadListEnd(ctx); err != nil {
+		return thrift.PrependError("error reading list end: ", err)
+	}
+	return nil
+}
+
 func (p *TQuarantine) Write(ctx context.Context, oprot thrift.TProtocol) error {
 	if err := oprot.WriteStructBegin(ctx, "TQuarantine"); err != nil {
 		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
@@ -13525,6 +14604,9 @@ func (p *TQuarantine) Write(ctx context.Context, oprot thrift.TProtocol) error {
 			return err
 		}
 		if err := p.writeField3(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField4(ctx, oprot); err != nil {
 			return err
 		}
 	}
@@ -13576,6 +14658,27 @@ func (p *TQuarantine) writeField3(ctx context.Context, oprot thrift.TProtocol) (
 	return err
 }
 
+func (p *TQuarantine) writeField4(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "members", thrift.LIST, 4); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 4:members: ", p), err)
+	}
+	if err := oprot.WriteListBegin(ctx, thrift.STRUCT, len(p.Members)); err != nil {
+		return thrift.PrependError("error writing list begin: ", err)
+	}
+	for _, v := range p.Members {
+		if err := v.Write(ctx, oprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", v), err)
+		}
+	}
+	if err := oprot.WriteListEnd(ctx); err != nil {
+		return thrift.PrependError("error writing list end: ", err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 4:members: ", p), err)
+	}
+	return err
+}
+
 func (p *TQuarantine) Equals(other *TQuarantine) bool {
 	if p == other {
 		return true
@@ -13590,6 +14693,15 @@ func (p *TQuarantine) Equals(other *TQuarantine) bool {
 	}
 	if p.Cause != other.Cause {
 		return false
+	}
+	if len(p.Members) != len(other.Members) {
+		return false
+	}
+	for i, _tgt := range p.Members {
+		_src15 := other.Members[i]
+		if !_tgt.Equals(_src15) {
+			return false
+		}
 	}
 	return true
 }
@@ -14546,11 +15658,11 @@ func (p *TAddBackend) ReadField3(ctx context.Context, iprot thrift.TProtocol) er
 	tSlice := make([]*TLabel, 0, size)
 	p.Labels = tSlice
 	for i := 0; i < size; i++ {
-		_elem12 := &TLabel{}
-		if err := _elem12.Read(ctx, iprot); err != nil {
-			return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", _elem12), err)
+		_elem16 := &TLabel{}
+		if err := _elem16.Read(ctx, iprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", _elem16), err)
 		}
-		p.Labels = append(p.Labels, _elem12)
+		p.Labels = append(p.Labels, _elem16)
 	}
 	if err := iprot.ReadListEnd(ctx); err != nil {
 		return thrift.PrependError("error reading list end: ", err)
@@ -14647,8 +15759,8 @@ func (p *TAddBackend) Equals(other *TAddBackend) bool {
 		return false
 	}
 	for i, _tgt := range p.Labels {
-		_src13 := other.Labels[i]
-		if !_tgt.Equals(_src13) {
+		_src17 := other.Labels[i]
+		if !_tgt.Equals(_src17) {
 			return false
 		}
 	}
@@ -15186,11 +16298,11 @@ func (p *TChangeSettings) ReadField2(ctx context.Context, iprot thrift.TProtocol
 	tSlice := make([]*TSettingValue, 0, size)
 	p.Values = tSlice
 	for i := 0; i < size; i++ {
-		_elem14 := &TSettingValue{}
-		if err := _elem14.Read(ctx, iprot); err != nil {
-			return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", _elem14), err)
+		_elem18 := &TSettingValue{}
+		if err := _elem18.Read(ctx, iprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", _elem18), err)
 		}
-		p.Values = append(p.Values, _elem14)
+		p.Values = append(p.Values, _elem18)
 	}
 	if err := iprot.ReadListEnd(ctx); err != nil {
 		return thrift.PrependError("error reading list end: ", err)
@@ -15293,8 +16405,8 @@ func (p *TChangeSettings) Equals(other *TChangeSettings) bool {
 		return false
 	}
 	for i, _tgt := range p.Values {
-		_src15 := other.Values[i]
-		if !_tgt.Equals(_src15) {
+		_src19 := other.Values[i]
+		if !_tgt.Equals(_src19) {
 			return false
 		}
 	}
@@ -15445,11 +16557,11 @@ func (p *TRaiseLevel) ReadField3(ctx context.Context, iprot thrift.TProtocol) er
 	tSlice := make([]*TSettingValue, 0, size)
 	p.Defaults = tSlice
 	for i := 0; i < size; i++ {
-		_elem16 := &TSettingValue{}
-		if err := _elem16.Read(ctx, iprot); err != nil {
-			return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", _elem16), err)
+		_elem20 := &TSettingValue{}
+		if err := _elem20.Read(ctx, iprot); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", _elem20), err)
 		}
-		p.Defaults = append(p.Defaults, _elem16)
+		p.Defaults = append(p.Defaults, _elem20)
 	}
 	if err := iprot.ReadListEnd(ctx); err != nil {
 		return thrift.PrependError("error reading list end: ", err)
@@ -15544,8 +16656,8 @@ func (p *TRaiseLevel) Equals(other *TRaiseLevel) bool {
 		return false
 	}
 	for i, _tgt := range p.Defaults {
-		_src17 := other.Defaults[i]
-		if !_tgt.Equals(_src17) {
+		_src21 := other.Defaults[i]
+		if !_tgt.Equals(_src21) {
 			return false
 		}
 	}
@@ -15557,4 +16669,1224 @@ func (p *TRaiseLevel) String() string {
 		return "<nil>"
 	}
 	return fmt.Sprintf("TRaiseLevel(%+v)", *p)
+}
+
+// Attributes:
+//   - Header
+//   - Note
+//   - MastersStopped
+//   - BackendsRestarted
+type TReopen struct {
+	Header            *THeader `thrift:"header,1,required" db:"header" json:"header"`
+	Note              string   `thrift:"note,2,required" db:"note" json:"note"`
+	MastersStopped    bool     `thrift:"masters_stopped,3,required" db:"masters_stopped" json:"masters_stopped"`
+	BackendsRestarted bool     `thrift:"backends_restarted,4,required" db:"backends_restarted" json:"backends_restarted"`
+}
+
+func NewTReopen() *TReopen {
+	return &TReopen{}
+}
+
+var TReopen_Header_DEFAULT *THeader
+
+func (p *TReopen) GetHeader() *THeader {
+	if !p.IsSetHeader() {
+		return TReopen_Header_DEFAULT
+	}
+	return p.Header
+}
+
+func (p *TReopen) GetNote() string {
+	return p.Note
+}
+
+func (p *TReopen) GetMastersStopped() bool {
+	return p.MastersStopped
+}
+
+func (p *TReopen) GetBackendsRestarted() bool {
+	return p.BackendsRestarted
+}
+func (p *TReopen) IsSetHeader() bool {
+	return p.Header != nil
+}
+
+func (p *TReopen) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	var issetHeader bool = false
+	var issetNote bool = false
+	var issetMastersStopped bool = false
+	var issetBackendsRestarted bool = false
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+				issetHeader = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 2:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField2(ctx, iprot); err != nil {
+					return err
+				}
+				issetNote = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 3:
+			if fieldTypeId == thrift.BOOL {
+				if err := p.ReadField3(ctx, iprot); err != nil {
+					return err
+				}
+				issetMastersStopped = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 4:
+			if fieldTypeId == thrift.BOOL {
+				if err := p.ReadField4(ctx, iprot); err != nil {
+					return err
+				}
+				issetBackendsRestarted = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	if !issetHeader {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Header is not set"))
+	}
+	if !issetNote {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Note is not set"))
+	}
+	if !issetMastersStopped {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field MastersStopped is not set"))
+	}
+	if !issetBackendsRestarted {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field BackendsRestarted is not set"))
+	}
+	return nil
+}
+
+func (p *TReopen) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Header = &THeader{}
+	if err := p.Header.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Header), err)
+	}
+	return nil
+}
+
+func (p *TReopen) ReadField2(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 2: ", err)
+	} else {
+		p.Note = v
+	}
+	return nil
+}
+
+func (p *TReopen) ReadField3(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadBool(ctx); err != nil {
+		return thrift.PrependError("error reading field 3: ", err)
+	} else {
+		p.MastersStopped = v
+	}
+	return nil
+}
+
+func (p *TReopen) ReadField4(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadBool(ctx); err != nil {
+		return thrift.PrependError("error reading field 4: ", err)
+	} else {
+		p.BackendsRestarted = v
+	}
+	return nil
+}
+
+func (p *TReopen) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TReopen"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField2(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField3(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField4(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TReopen) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "header", thrift.STRUCT, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:header: ", p), err)
+	}
+	if err := p.Header.Write(ctx, oprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Header), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:header: ", p), err)
+	}
+	return err
+}
+
+func (p *TReopen) writeField2(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "note", thrift.STRING, 2); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 2:note: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.Note)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.note (2) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 2:note: ", p), err)
+	}
+	return err
+}
+
+func (p *TReopen) writeField3(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "masters_stopped", thrift.BOOL, 3); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 3:masters_stopped: ", p), err)
+	}
+	if err := oprot.WriteBool(ctx, bool(p.MastersStopped)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.masters_stopped (3) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 3:masters_stopped: ", p), err)
+	}
+	return err
+}
+
+func (p *TReopen) writeField4(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "backends_restarted", thrift.BOOL, 4); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 4:backends_restarted: ", p), err)
+	}
+	if err := oprot.WriteBool(ctx, bool(p.BackendsRestarted)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.backends_restarted (4) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 4:backends_restarted: ", p), err)
+	}
+	return err
+}
+
+func (p *TReopen) Equals(other *TReopen) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if !p.Header.Equals(other.Header) {
+		return false
+	}
+	if p.Note != other.Note {
+		return false
+	}
+	if p.MastersStopped != other.MastersStopped {
+		return false
+	}
+	if p.BackendsRestarted != other.BackendsRestarted {
+		return false
+	}
+	return true
+}
+
+func (p *TReopen) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TReopen(%+v)", *p)
+}
+
+// Attributes:
+//   - Header
+//   - NodeID
+//   - InstanceID
+//   - Address
+//   - Replaces
+type TPutMember struct {
+	Header     *THeader `thrift:"header,1,required" db:"header" json:"header"`
+	NodeID     string   `thrift:"node_id,2,required" db:"node_id" json:"node_id"`
+	InstanceID string   `thrift:"instance_id,3,required" db:"instance_id" json:"instance_id"`
+	Address    string   `thrift:"address,4,required" db:"address" json:"address"`
+	Replaces   string   `thrift:"replaces,5" db:"replaces" json:"replaces"`
+}
+
+func NewTPutMember() *TPutMember {
+	return &TPutMember{}
+}
+
+var TPutMember_Header_DEFAULT *THeader
+
+func (p *TPutMember) GetHeader() *THeader {
+	if !p.IsSetHeader() {
+		return TPutMember_Header_DEFAULT
+	}
+	return p.Header
+}
+
+func (p *TPutMember) GetNodeID() string {
+	return p.NodeID
+}
+
+func (p *TPutMember) GetInstanceID() string {
+	return p.InstanceID
+}
+
+func (p *TPutMember) GetAddress() string {
+	return p.Address
+}
+
+var TPutMember_Replaces_DEFAULT string = ""
+
+func (p *TPutMember) GetReplaces() string {
+	return p.Replaces
+}
+func (p *TPutMember) IsSetHeader() bool {
+	return p.Header != nil
+}
+
+func (p *TPutMember) IsSetReplaces() bool {
+	return p.Replaces != TPutMember_Replaces_DEFAULT
+}
+
+func (p *TPutMember) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	var issetHeader bool = false
+	var issetNodeID bool = false
+	var issetInstanceID bool = false
+	var issetAddress bool = false
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+				issetHeader = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 2:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField2(ctx, iprot); err != nil {
+					return err
+				}
+				issetNodeID = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 3:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField3(ctx, iprot); err != nil {
+					return err
+				}
+				issetInstanceID = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 4:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField4(ctx, iprot); err != nil {
+					return err
+				}
+				issetAddress = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 5:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField5(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	if !issetHeader {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Header is not set"))
+	}
+	if !issetNodeID {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field NodeID is not set"))
+	}
+	if !issetInstanceID {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field InstanceID is not set"))
+	}
+	if !issetAddress {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Address is not set"))
+	}
+	return nil
+}
+
+func (p *TPutMember) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Header = &THeader{}
+	if err := p.Header.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Header), err)
+	}
+	return nil
+}
+
+func (p *TPutMember) ReadField2(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 2: ", err)
+	} else {
+		p.NodeID = v
+	}
+	return nil
+}
+
+func (p *TPutMember) ReadField3(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 3: ", err)
+	} else {
+		p.InstanceID = v
+	}
+	return nil
+}
+
+func (p *TPutMember) ReadField4(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 4: ", err)
+	} else {
+		p.Address = v
+	}
+	return nil
+}
+
+func (p *TPutMember) ReadField5(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 5: ", err)
+	} else {
+		p.Replaces = v
+	}
+	return nil
+}
+
+func (p *TPutMember) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TPutMember"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField2(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField3(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField4(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField5(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TPutMember) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "header", thrift.STRUCT, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:header: ", p), err)
+	}
+	if err := p.Header.Write(ctx, oprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Header), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:header: ", p), err)
+	}
+	return err
+}
+
+func (p *TPutMember) writeField2(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "node_id", thrift.STRING, 2); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 2:node_id: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.NodeID)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.node_id (2) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 2:node_id: ", p), err)
+	}
+	return err
+}
+
+func (p *TPutMember) writeField3(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "instance_id", thrift.STRING, 3); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 3:instance_id: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.InstanceID)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.instance_id (3) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 3:instance_id: ", p), err)
+	}
+	return err
+}
+
+func (p *TPutMember) writeField4(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "address", thrift.STRING, 4); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 4:address: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.Address)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.address (4) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 4:address: ", p), err)
+	}
+	return err
+}
+
+func (p *TPutMember) writeField5(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetReplaces() {
+		if err := oprot.WriteFieldBegin(ctx, "replaces", thrift.STRING, 5); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 5:replaces: ", p), err)
+		}
+		if err := oprot.WriteString(ctx, string(p.Replaces)); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.replaces (5) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 5:replaces: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TPutMember) Equals(other *TPutMember) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if !p.Header.Equals(other.Header) {
+		return false
+	}
+	if p.NodeID != other.NodeID {
+		return false
+	}
+	if p.InstanceID != other.InstanceID {
+		return false
+	}
+	if p.Address != other.Address {
+		return false
+	}
+	if p.Replaces != other.Replaces {
+		return false
+	}
+	return true
+}
+
+func (p *TPutMember) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TPutMember(%+v)", *p)
+}
+
+// Attributes:
+//   - Header
+//   - NodeID
+type TRemoveMember struct {
+	Header *THeader `thrift:"header,1,required" db:"header" json:"header"`
+	NodeID string   `thrift:"node_id,2,required" db:"node_id" json:"node_id"`
+}
+
+func NewTRemoveMember() *TRemoveMember {
+	return &TRemoveMember{}
+}
+
+var TRemoveMember_Header_DEFAULT *THeader
+
+func (p *TRemoveMember) GetHeader() *THeader {
+	if !p.IsSetHeader() {
+		return TRemoveMember_Header_DEFAULT
+	}
+	return p.Header
+}
+
+func (p *TRemoveMember) GetNodeID() string {
+	return p.NodeID
+}
+func (p *TRemoveMember) IsSetHeader() bool {
+	return p.Header != nil
+}
+
+func (p *TRemoveMember) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	var issetHeader bool = false
+	var issetNodeID bool = false
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+				issetHeader = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 2:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField2(ctx, iprot); err != nil {
+					return err
+				}
+				issetNodeID = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	if !issetHeader {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Header is not set"))
+	}
+	if !issetNodeID {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field NodeID is not set"))
+	}
+	return nil
+}
+
+func (p *TRemoveMember) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Header = &THeader{}
+	if err := p.Header.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Header), err)
+	}
+	return nil
+}
+
+func (p *TRemoveMember) ReadField2(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 2: ", err)
+	} else {
+		p.NodeID = v
+	}
+	return nil
+}
+
+func (p *TRemoveMember) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TRemoveMember"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField2(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TRemoveMember) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "header", thrift.STRUCT, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:header: ", p), err)
+	}
+	if err := p.Header.Write(ctx, oprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Header), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:header: ", p), err)
+	}
+	return err
+}
+
+func (p *TRemoveMember) writeField2(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "node_id", thrift.STRING, 2); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 2:node_id: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.NodeID)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.node_id (2) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 2:node_id: ", p), err)
+	}
+	return err
+}
+
+func (p *TRemoveMember) Equals(other *TRemoveMember) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if !p.Header.Equals(other.Header) {
+		return false
+	}
+	if p.NodeID != other.NodeID {
+		return false
+	}
+	return true
+}
+
+func (p *TRemoveMember) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TRemoveMember(%+v)", *p)
+}
+
+// Attributes:
+//   - Header
+//   - Name
+//   - Role
+//   - TokenHash: As in TToken.
+type TPutToken struct {
+	Header    *THeader `thrift:"header,1,required" db:"header" json:"header"`
+	Name      string   `thrift:"name,2,required" db:"name" json:"name"`
+	Role      TRole    `thrift:"role,3,required" db:"role" json:"role"`
+	TokenHash []byte   `thrift:"token_hash,4" db:"token_hash" json:"token_hash,omitempty"`
+}
+
+func NewTPutToken() *TPutToken {
+	return &TPutToken{}
+}
+
+var TPutToken_Header_DEFAULT *THeader
+
+func (p *TPutToken) GetHeader() *THeader {
+	if !p.IsSetHeader() {
+		return TPutToken_Header_DEFAULT
+	}
+	return p.Header
+}
+
+func (p *TPutToken) GetName() string {
+	return p.Name
+}
+
+func (p *TPutToken) GetRole() TRole {
+	return p.Role
+}
+
+var TPutToken_TokenHash_DEFAULT []byte
+
+func (p *TPutToken) GetTokenHash() []byte {
+	return p.TokenHash
+}
+func (p *TPutToken) IsSetHeader() bool {
+	return p.Header != nil
+}
+
+func (p *TPutToken) IsSetTokenHash() bool {
+	return p.TokenHash != nil
+}
+
+func (p *TPutToken) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	var issetHeader bool = false
+	var issetName bool = false
+	var issetRole bool = false
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+				issetHeader = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 2:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField2(ctx, iprot); err != nil {
+					return err
+				}
+				issetName = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 3:
+			if fieldTypeId == thrift.I32 {
+				if err := p.ReadField3(ctx, iprot); err != nil {
+					return err
+				}
+				issetRole = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 4:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField4(ctx, iprot); err != nil {
+					return err
+				}
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	if !issetHeader {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Header is not set"))
+	}
+	if !issetName {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Name is not set"))
+	}
+	if !issetRole {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Role is not set"))
+	}
+	return nil
+}
+
+func (p *TPutToken) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Header = &THeader{}
+	if err := p.Header.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Header), err)
+	}
+	return nil
+}
+
+func (p *TPutToken) ReadField2(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 2: ", err)
+	} else {
+		p.Name = v
+	}
+	return nil
+}
+
+func (p *TPutToken) ReadField3(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadI32(ctx); err != nil {
+		return thrift.PrependError("error reading field 3: ", err)
+	} else {
+		temp := TRole(v)
+		p.Role = temp
+	}
+	return nil
+}
+
+func (p *TPutToken) ReadField4(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadBinary(ctx); err != nil {
+		return thrift.PrependError("error reading field 4: ", err)
+	} else {
+		p.TokenHash = v
+	}
+	return nil
+}
+
+func (p *TPutToken) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TPutToken"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField2(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField3(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField4(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TPutToken) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "header", thrift.STRUCT, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:header: ", p), err)
+	}
+	if err := p.Header.Write(ctx, oprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Header), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:header: ", p), err)
+	}
+	return err
+}
+
+func (p *TPutToken) writeField2(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "name", thrift.STRING, 2); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 2:name: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.Name)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.name (2) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 2:name: ", p), err)
+	}
+	return err
+}
+
+func (p *TPutToken) writeField3(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "role", thrift.I32, 3); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 3:role: ", p), err)
+	}
+	if err := oprot.WriteI32(ctx, int32(p.Role)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.role (3) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 3:role: ", p), err)
+	}
+	return err
+}
+
+func (p *TPutToken) writeField4(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if p.IsSetTokenHash() {
+		if err := oprot.WriteFieldBegin(ctx, "token_hash", thrift.STRING, 4); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field begin error 4:token_hash: ", p), err)
+		}
+		if err := oprot.WriteBinary(ctx, p.TokenHash); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T.token_hash (4) field write error: ", p), err)
+		}
+		if err := oprot.WriteFieldEnd(ctx); err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T write field end error 4:token_hash: ", p), err)
+		}
+	}
+	return err
+}
+
+func (p *TPutToken) Equals(other *TPutToken) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if !p.Header.Equals(other.Header) {
+		return false
+	}
+	if p.Name != other.Name {
+		return false
+	}
+	if p.Role != other.Role {
+		return false
+	}
+	if bytes.Compare(p.TokenHash, other.TokenHash) != 0 {
+		return false
+	}
+	return true
+}
+
+func (p *TPutToken) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TPutToken(%+v)", *p)
+}
+
+// Attributes:
+//   - Header
+//   - Name
+type TRemoveToken struct {
+	Header *THeader `thrift:"header,1,required" db:"header" json:"header"`
+	Name   string   `thrift:"name,2,required" db:"name" json:"name"`
+}
+
+func NewTRemoveToken() *TRemoveToken {
+	return &TRemoveToken{}
+}
+
+var TRemoveToken_Header_DEFAULT *THeader
+
+func (p *TRemoveToken) GetHeader() *THeader {
+	if !p.IsSetHeader() {
+		return TRemoveToken_Header_DEFAULT
+	}
+	return p.Header
+}
+
+func (p *TRemoveToken) GetName() string {
+	return p.Name
+}
+func (p *TRemoveToken) IsSetHeader() bool {
+	return p.Header != nil
+}
+
+func (p *TRemoveToken) Read(ctx context.Context, iprot thrift.TProtocol) error {
+	if _, err := iprot.ReadStructBegin(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read error: ", p), err)
+	}
+
+	var issetHeader bool = false
+	var issetName bool = false
+
+	for {
+		_, fieldTypeId, fieldId, err := iprot.ReadFieldBegin(ctx)
+		if err != nil {
+			return thrift.PrependError(fmt.Sprintf("%T field %d read error: ", p, fieldId), err)
+		}
+		if fieldTypeId == thrift.STOP {
+			break
+		}
+		switch fieldId {
+		case 1:
+			if fieldTypeId == thrift.STRUCT {
+				if err := p.ReadField1(ctx, iprot); err != nil {
+					return err
+				}
+				issetHeader = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		case 2:
+			if fieldTypeId == thrift.STRING {
+				if err := p.ReadField2(ctx, iprot); err != nil {
+					return err
+				}
+				issetName = true
+			} else {
+				if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := iprot.Skip(ctx, fieldTypeId); err != nil {
+				return err
+			}
+		}
+		if err := iprot.ReadFieldEnd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := iprot.ReadStructEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T read struct end error: ", p), err)
+	}
+	if !issetHeader {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Header is not set"))
+	}
+	if !issetName {
+		return thrift.NewTProtocolExceptionWithType(thrift.INVALID_DATA, fmt.Errorf("Required field Name is not set"))
+	}
+	return nil
+}
+
+func (p *TRemoveToken) ReadField1(ctx context.Context, iprot thrift.TProtocol) error {
+	p.Header = &THeader{}
+	if err := p.Header.Read(ctx, iprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error reading struct: ", p.Header), err)
+	}
+	return nil
+}
+
+func (p *TRemoveToken) ReadField2(ctx context.Context, iprot thrift.TProtocol) error {
+	if v, err := iprot.ReadString(ctx); err != nil {
+		return thrift.PrependError("error reading field 2: ", err)
+	} else {
+		p.Name = v
+	}
+	return nil
+}
+
+func (p *TRemoveToken) Write(ctx context.Context, oprot thrift.TProtocol) error {
+	if err := oprot.WriteStructBegin(ctx, "TRemoveToken"); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write struct begin error: ", p), err)
+	}
+	if p != nil {
+		if err := p.writeField1(ctx, oprot); err != nil {
+			return err
+		}
+		if err := p.writeField2(ctx, oprot); err != nil {
+			return err
+		}
+	}
+	if err := oprot.WriteFieldStop(ctx); err != nil {
+		return thrift.PrependError("write field stop error: ", err)
+	}
+	if err := oprot.WriteStructEnd(ctx); err != nil {
+		return thrift.PrependError("write struct stop error: ", err)
+	}
+	return nil
+}
+
+func (p *TRemoveToken) writeField1(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "header", thrift.STRUCT, 1); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 1:header: ", p), err)
+	}
+	if err := p.Header.Write(ctx, oprot); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T error writing struct: ", p.Header), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 1:header: ", p), err)
+	}
+	return err
+}
+
+func (p *TRemoveToken) writeField2(ctx context.Context, oprot thrift.TProtocol) (err error) {
+	if err := oprot.WriteFieldBegin(ctx, "name", thrift.STRING, 2); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field begin error 2:name: ", p), err)
+	}
+	if err := oprot.WriteString(ctx, string(p.Name)); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T.name (2) field write error: ", p), err)
+	}
+	if err := oprot.WriteFieldEnd(ctx); err != nil {
+		return thrift.PrependError(fmt.Sprintf("%T write field end error 2:name: ", p), err)
+	}
+	return err
+}
+
+func (p *TRemoveToken) Equals(other *TRemoveToken) bool {
+	if p == other {
+		return true
+	} else if p == nil || other == nil {
+		return false
+	}
+	if !p.Header.Equals(other.Header) {
+		return false
+	}
+	if p.Name != other.Name {
+		return false
+	}
+	return true
+}
+
+func (p *TRemoveToken) String() string {
+	if p == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("TRemoveToken(%+v)", *p)
 }

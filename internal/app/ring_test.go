@@ -21,6 +21,7 @@ import (
 	"github.com/lancemaster/lancemaster/gen-go/shared"
 	"github.com/lancemaster/lancemaster/internal/fsm"
 	"github.com/lancemaster/lancemaster/internal/job"
+	"github.com/lancemaster/lancemaster/internal/job/jobtest"
 	"github.com/lancemaster/lancemaster/internal/lance"
 	"github.com/lancemaster/lancemaster/internal/release"
 	"github.com/lancemaster/lancemaster/internal/rpc"
@@ -149,7 +150,7 @@ func newRing(t *testing.T) *ring {
 	r.admin = rpc.NewAdmin(rpc.AdminConfig{
 		Journal: r.journal, State: rpcState{m}, Barrier: alwaysCurrent{}, Releaser: r.releaser, Node: alwaysCurrent{}, Clock: wallClock{}, Metrics: metrics,
 	})
-	r.must(job.Form{Header: head(), ClusterID: 1, Level: 1, Settings: job.DefaultSettings()})
+	r.must(job.Form{Header: head(), ClusterID: 1, Level: 1, Settings: job.DefaultSettings(), Members: jobtest.Members("master-1")})
 	r.set("admission.enabled", "true")
 	for _, name := range []string{"global", "per_catalog", "per_table"} {
 		r.set("admission.max_unresolved_"+name, "100000")

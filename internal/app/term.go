@@ -20,7 +20,8 @@ func (a *App) startTerm(ctx context.Context, term uint64) error {
 	a.machine.Read(func(l *job.Live) { cluster = l.Cluster() })
 	header := job.Header{At: job.Millis(time.Now().UnixMilli()), Actor: job.ActorSystem}
 	if cluster.ClusterID == 0 {
-		form := job.Form{Header: header, ClusterID: a.cfg.ClusterID, Level: command.MaxLevel, Settings: job.DefaultSettings()}
+		form := job.Form{Header: header, ClusterID: a.cfg.ClusterID, Level: command.MaxLevel, Settings: job.DefaultSettings(),
+			Members: []job.Member{{NodeID: a.identity.NodeID, InstanceID: a.identity.InstanceID, Address: a.node.Addr()}}}
 		if form.ClusterID == 0 {
 			form.ClusterID = randomClusterID()
 		}

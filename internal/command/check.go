@@ -18,6 +18,7 @@ const (
 	maxFrontends   = 256
 	maxLabels      = 256
 	maxSettings    = 1024
+	maxMembers     = 256
 )
 
 // checker collects the first fault of a value. The same checks run before
@@ -125,11 +126,19 @@ func (c *checker) catalog(v *job.Catalog) {
 	c.text("updated by", v.UpdatedBy, job.MaxName)
 }
 
+func (c *checker) members(list []job.Member) {
+	c.count("members", len(list), maxMembers)
+	for i := range list {
+		c.member(&list[i])
+	}
+}
+
 // ---- commands ---------------------------------------------------------------
 
 func (c *checker) form(v job.Form) {
 	c.header(v.Header)
 	c.settings(v.Settings)
+	c.members(v.Members)
 }
 
 func (c *checker) admit(v job.Admit) {
@@ -199,6 +208,7 @@ func (c *checker) recordLateResult(v job.RecordLateResult) {
 func (c *checker) quarantine(v job.Quarantine) {
 	c.header(v.Header)
 	c.text("cause", v.Cause, job.MaxNote)
+	c.members(v.Members)
 }
 
 func (c *checker) termStart(v job.TermStart) { c.header(v.Header) }
@@ -236,6 +246,35 @@ func (c *checker) changeSettings(v job.ChangeSettings) {
 func (c *checker) raiseLevel(v job.RaiseLevel) {
 	c.header(v.Header)
 	c.settings(v.Defaults)
+}
+
+func (c *checker) reopen(v job.Reopen) {
+	c.header(v.Header)
+	c.text("note", v.Note, job.MaxNote)
+}
+
+func (c *checker) putMember(v job.PutMember) {
+	c.header(v.Header)
+	c.text("node id", v.NodeID, job.MaxName)
+	c.text("instance id", v.InstanceID, job.MaxName)
+	c.text("address", v.Address, job.MaxName)
+	c.text("replaced instance id", v.Replaces, job.MaxName)
+}
+
+func (c *checker) removeMember(v job.RemoveMember) {
+	c.header(v.Header)
+	c.text("node id", v.NodeID, job.MaxName)
+}
+
+func (c *checker) putToken(v job.PutToken) {
+	c.header(v.Header)
+	c.text("token name", v.Token, job.MaxName)
+	c.number("role", uint8(v.Role), v.Role.Valid(), false)
+}
+
+func (c *checker) removeToken(v job.RemoveToken) {
+	c.header(v.Header)
+	c.text("token name", v.Token, job.MaxName)
 }
 
 // ---- records ----------------------------------------------------------------
@@ -306,8 +345,24 @@ func (c *checker) backend(b *job.Backend) {
 	c.text("updated by", b.UpdatedBy, maxStored)
 }
 
-// cluster holds numbers only.
-func (c *checker) cluster(job.Cluster) {}
+func (c *checker) cluster(v job.Cluster) {
+	c.text("quarantine cause", v.QuarantineCause, maxStored)
+	c.text("reopened by", v.ReopenedBy, maxStored)
+	c.text("reopen note", v.ReopenNote, maxStored)
+}
+
+func (c *checker) member(m *job.Member) {
+	c.text("node id", m.NodeID, job.MaxName)
+	c.text("instance id", m.InstanceID, job.MaxName)
+	c.text("address", m.Address, job.MaxName)
+	c.text("added by", m.AddedBy, job.MaxName)
+}
+
+func (c *checker) token(t *job.Token) {
+	c.text("token name", t.Name, job.MaxName)
+	c.number("role", uint8(t.Role), t.Role.Valid(), false)
+	c.text("created by", t.CreatedBy, job.MaxName)
+}
 
 func (c *checker) settingChange(s job.SettingChange) {
 	c.text("setting name", s.Name, maxStored)

@@ -197,6 +197,11 @@ func TestInvalid(t *testing.T) {
 		"long invocation":  job.MarkRunning{InvocationID: strings.Repeat("x", job.MaxInvocationID+1)},
 		"long message":     job.Complete{Code: 5, Proof: 1, Message: strings.Repeat("x", job.MaxMessage+1)},
 		"long contract":    job.Admit{Spec: job.Spec{Mutation: 1}, Snapshot: job.Snapshot{Source: 1, SchemaContract: strings.Repeat("x", job.MaxSchemaContract+1)}},
+		"role":             job.PutToken{Role: 5},
+		"no role":          job.PutToken{},
+		"too many members": job.Quarantine{Members: make([]job.Member, maxMembers+1)},
+		"long node id":     job.PutMember{NodeID: strings.Repeat("x", job.MaxName+1)},
+		"long member":      job.Form{Level: 1, Members: []job.Member{{Address: strings.Repeat("x", job.MaxName+1)}}},
 		"too many labels":  job.AddBackend{Labels: make([]job.Label, maxLabels+1)},
 		"too many options": job.PutCatalog{Catalog: job.Catalog{Options: make([]job.Option, maxOptions+1)}},
 	} {
@@ -241,6 +246,8 @@ func TestRecordsTakeLongerTexts(t *testing.T) {
 		"record":  func() error { _, err := EncodeRecord(nil); return err }(),
 		"catalog": func() error { _, err := EncodeCatalog(nil); return err }(),
 		"backend": func() error { _, err := EncodeBackend(nil); return err }(),
+		"member":  func() error { _, err := EncodeMember(nil); return err }(),
+		"token":   func() error { _, err := EncodeToken(nil); return err }(),
 	} {
 		if !errors.As(err, new(*InvalidError)) {
 			t.Errorf("a nil %s is answered by %v", name, err)
@@ -347,7 +354,7 @@ func FuzzDecodeCommand(f *testing.F) {
 }
 
 func FuzzDecodeRecord(f *testing.F) {
-	records := subjects(f)[:6]
+	records := subjects(f)[:8]
 	for n, s := range records {
 		f.Add(n, must(s.encode(s.make(&full{}))))
 		f.Add(n, must(s.encode(s.make(least{}))))

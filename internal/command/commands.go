@@ -8,12 +8,14 @@ import (
 func putForm(c job.Form) *journal.TForm {
 	return &journal.TForm{
 		Header: putHeader(c.Header), ClusterID: c.ClusterID, Level: c.Level, Settings: mapped(c.Settings, putSettingValue),
+		Members: mapped(c.Members, putMemberPart),
 	}
 }
 
 func getForm(_ *reader, t *journal.TForm) job.Form {
 	return job.Form{
 		Header: getHeader(t.Header), ClusterID: t.ClusterID, Level: t.Level, Settings: mapped(t.Settings, getSettingValue),
+		Members: mapped(t.Members, getMemberPart),
 	}
 }
 
@@ -168,11 +170,15 @@ func getLateResultCommand(r *reader, t *journal.TRecordLateResult_) job.RecordLa
 }
 
 func putQuarantine(c job.Quarantine) *journal.TQuarantine {
-	return &journal.TQuarantine{Header: putHeader(c.Header), Incarnation: c.Incarnation, Cause: c.Cause}
+	return &journal.TQuarantine{
+		Header: putHeader(c.Header), Incarnation: c.Incarnation, Cause: c.Cause, Members: mapped(c.Members, putMemberPart),
+	}
 }
 
 func getQuarantine(_ *reader, t *journal.TQuarantine) job.Quarantine {
-	return job.Quarantine{Header: getHeader(t.Header), Incarnation: t.Incarnation, Cause: t.Cause}
+	return job.Quarantine{
+		Header: getHeader(t.Header), Incarnation: t.Incarnation, Cause: t.Cause, Members: mapped(t.Members, getMemberPart),
+	}
 }
 
 func putTermStart(c job.TermStart) *journal.TTermStart {
@@ -262,4 +268,57 @@ func putRaiseLevel(c job.RaiseLevel) *journal.TRaiseLevel {
 
 func getRaiseLevel(_ *reader, t *journal.TRaiseLevel) job.RaiseLevel {
 	return job.RaiseLevel{Header: getHeader(t.Header), Level: t.Level, Defaults: mapped(t.Defaults, getSettingValue)}
+}
+
+func putReopen(c job.Reopen) *journal.TReopen {
+	return &journal.TReopen{
+		Header: putHeader(c.Header), Note: c.Note, MastersStopped: c.MastersStopped, BackendsRestarted: c.BackendsRestarted,
+	}
+}
+
+func getReopen(_ *reader, t *journal.TReopen) job.Reopen {
+	return job.Reopen{
+		Header: getHeader(t.Header), Note: t.Note, MastersStopped: t.MastersStopped, BackendsRestarted: t.BackendsRestarted,
+	}
+}
+
+func putPutMember(c job.PutMember) *journal.TPutMember {
+	return &journal.TPutMember{
+		Header: putHeader(c.Header), NodeID: c.NodeID, InstanceID: c.InstanceID, Address: c.Address, Replaces: c.Replaces,
+	}
+}
+
+func getPutMember(_ *reader, t *journal.TPutMember) job.PutMember {
+	return job.PutMember{
+		Header: getHeader(t.Header), NodeID: t.NodeID, InstanceID: t.InstanceID, Address: t.Address, Replaces: t.Replaces,
+	}
+}
+
+func putRemoveMember(c job.RemoveMember) *journal.TRemoveMember {
+	return &journal.TRemoveMember{Header: putHeader(c.Header), NodeID: c.NodeID}
+}
+
+func getRemoveMember(_ *reader, t *journal.TRemoveMember) job.RemoveMember {
+	return job.RemoveMember{Header: getHeader(t.Header), NodeID: t.NodeID}
+}
+
+func putPutToken(c job.PutToken) *journal.TPutToken {
+	return &journal.TPutToken{
+		Header: putHeader(c.Header), Name: c.Token, Role: journal.TRole(c.Role), TokenHash: putHash(c.Hash),
+	}
+}
+
+func getPutToken(r *reader, t *journal.TPutToken) job.PutToken {
+	return job.PutToken{
+		Header: getHeader(t.Header), Token: t.Name, Role: number[job.Role](r, "role", t.Role),
+		Hash: r.hash("token hash", t.TokenHash),
+	}
+}
+
+func putRemoveToken(c job.RemoveToken) *journal.TRemoveToken {
+	return &journal.TRemoveToken{Header: putHeader(c.Header), Name: c.Token}
+}
+
+func getRemoveToken(_ *reader, t *journal.TRemoveToken) job.RemoveToken {
+	return job.RemoveToken{Header: getHeader(t.Header), Token: t.Name}
 }

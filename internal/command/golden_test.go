@@ -152,7 +152,7 @@ func TestEveryCommandHasAKind(t *testing.T) {
 	for _, c := range commandTypes {
 		inTests[reflect.TypeOf(c).Name()] = true
 	}
-	if len(inSource) < 22 || !reflect.DeepEqual(inSource, inTests) {
+	if len(inSource) < 27 || !reflect.DeepEqual(inSource, inTests) {
 		t.Errorf("package job has commands %v, the codec %v", inSource, inTests)
 	}
 	if len(commands) != len(commandTypes) {

@@ -83,6 +83,11 @@ var commands = []kind{
 	row(20, job.RemoveBackend{}.Name(), putRemoveBackend, getRemoveBackend, (*checker).removeBackend),
 	row(21, job.ChangeSettings{}.Name(), putChangeSettings, getChangeSettings, (*checker).changeSettings),
 	row(22, job.RaiseLevel{}.Name(), putRaiseLevel, getRaiseLevel, (*checker).raiseLevel),
+	row(23, job.Reopen{}.Name(), putReopen, getReopen, (*checker).reopen),
+	row(24, job.PutMember{}.Name(), putPutMember, getPutMember, (*checker).putMember),
+	row(25, job.RemoveMember{}.Name(), putRemoveMember, getRemoveMember, (*checker).removeMember),
+	row(26, job.PutToken{}.Name(), putPutToken, getPutToken, (*checker).putToken),
+	row(27, job.RemoveToken{}.Name(), putRemoveToken, getRemoveToken, (*checker).removeToken),
 }
 
 // The rows of the records. Numbers are append-only.
@@ -93,6 +98,8 @@ var (
 	backendKind = row(4, "BACKEND", putBackendRecord, getBackendRecord, (*checker).backend)
 	clusterKind = row(5, "CLUSTER", putCluster, getCluster, (*checker).cluster)
 	settingKind = row(6, "SETTING_CHANGE", putSettingChange, getSettingChange, (*checker).settingChange)
+	memberKind  = row(7, "MEMBER", putMember, getMember, (*checker).member)
+	tokenKind   = row(8, "TOKEN", putToken, getToken, (*checker).token)
 )
 
 var (
@@ -278,3 +285,17 @@ func EncodeSettingChange(c job.SettingChange) ([]byte, error) { return settingKi
 func DecodeSettingChange(data []byte) (job.SettingChange, error) {
 	return decodeRecord[job.SettingChange](&settingKind, data)
 }
+
+// EncodeMember returns the bytes of a member.
+func EncodeMember(m *job.Member) ([]byte, error) { return encodePointer(&memberKind, m) }
+
+// DecodeMember reads what EncodeMember wrote.
+func DecodeMember(data []byte) (*job.Member, error) {
+	return decodeRecord[*job.Member](&memberKind, data)
+}
+
+// EncodeToken returns the bytes of an access token.
+func EncodeToken(t *job.Token) ([]byte, error) { return encodePointer(&tokenKind, t) }
+
+// DecodeToken reads what EncodeToken wrote.
+func DecodeToken(data []byte) (*job.Token, error) { return decodeRecord[*job.Token](&tokenKind, data) }

@@ -204,7 +204,8 @@ func putCluster(c job.Cluster) *journal.TClusterRecord {
 	return &journal.TClusterRecord{
 		ClusterID: c.ClusterID, FormedAtMs: int64(c.FormedAt), Incarnation: c.Incarnation, Level: c.Level,
 		NextJobID: int64(c.NextJob), NextBackendID: int64(c.NextBackend), LastTerm: bits(c.LastTerm),
-		Quarantined: c.Quarantined, QuarantinedAtMs: int64(c.QuarantinedAt),
+		Quarantined: c.Quarantined, QuarantinedAtMs: int64(c.QuarantinedAt), QuarantineCause: c.QuarantineCause,
+		ReopenedAtMs: int64(c.ReopenedAt), ReopenedBy: c.ReopenedBy, ReopenNote: c.ReopenNote,
 	}
 }
 
@@ -212,7 +213,8 @@ func getCluster(_ *reader, t *journal.TClusterRecord) job.Cluster {
 	return job.Cluster{
 		ClusterID: t.ClusterID, FormedAt: job.Millis(t.FormedAtMs), Incarnation: t.Incarnation, Level: t.Level,
 		NextJob: job.ID(t.NextJobID), NextBackend: job.BackendID(t.NextBackendID), LastTerm: unbits(t.LastTerm),
-		Quarantined: t.Quarantined, QuarantinedAt: job.Millis(t.QuarantinedAtMs),
+		Quarantined: t.Quarantined, QuarantinedAt: job.Millis(t.QuarantinedAtMs), QuarantineCause: t.QuarantineCause,
+		ReopenedAt: job.Millis(t.ReopenedAtMs), ReopenedBy: t.ReopenedBy, ReopenNote: t.ReopenNote,
 	}
 }
 
@@ -225,5 +227,37 @@ func putSettingChange(s job.SettingChange) *journal.TSettingChange {
 func getSettingChange(_ *reader, t *journal.TSettingChange) job.SettingChange {
 	return job.SettingChange{
 		Name: t.Name, Old: t.OldValue, New: t.NewValue_, At: job.Millis(t.AtMs), Actor: t.Actor, Reset: t.IsReset,
+	}
+}
+
+func putMember(m *job.Member) *journal.TMember {
+	return &journal.TMember{
+		NodeID: m.NodeID, InstanceID: m.InstanceID, Address: m.Address,
+		RegisteredAtIndex: bits(m.RegisteredAt), AddedAtMs: int64(m.AddedAt), AddedBy: m.AddedBy,
+	}
+}
+
+func getMember(_ *reader, t *journal.TMember) *job.Member {
+	return &job.Member{
+		NodeID: t.NodeID, InstanceID: t.InstanceID, Address: t.Address,
+		RegisteredAt: unbits(t.RegisteredAtIndex), AddedAt: job.Millis(t.AddedAtMs), AddedBy: t.AddedBy,
+	}
+}
+
+// putMemberPart and getMemberPart are for the lists of members in commands.
+func putMemberPart(m job.Member) *journal.TMember { return putMember(&m) }
+func getMemberPart(t *journal.TMember) job.Member { return *getMember(nil, t) }
+
+func putToken(t *job.Token) *journal.TToken {
+	return &journal.TToken{
+		Name: t.Name, Role: journal.TRole(t.Role), TokenHash: putHash(t.Hash),
+		CreatedAtMs: int64(t.CreatedAt), CreatedBy: t.CreatedBy,
+	}
+}
+
+func getToken(r *reader, t *journal.TToken) *job.Token {
+	return &job.Token{
+		Name: t.Name, Role: number[job.Role](r, "role", t.Role), Hash: r.hash("token hash", t.TokenHash),
+		CreatedAt: job.Millis(t.CreatedAtMs), CreatedBy: t.CreatedBy,
 	}
 }

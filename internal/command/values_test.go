@@ -40,6 +40,7 @@ func init() {
 	enum(job.Proof.Valid)
 	enum(job.SnapshotSource.Valid)
 	enum(job.BackendState.Valid)
+	enum(job.Role.Valid)
 }
 
 // fill sets every field that v has, by reflection, so that a field added to a type
@@ -147,7 +148,7 @@ var commandTypes = []job.Command{
 	job.RefreshFinish{}, job.Cancel{}, job.RejectBeforeDispatch{}, job.ForceRelease{}, job.ReleaseSlot{},
 	job.RecordLateResult{}, job.Quarantine{}, job.TermStart{}, job.RemoveResolved{}, job.PutCatalog{},
 	job.RemoveCatalog{}, job.AddBackend{}, job.SetBackendState{}, job.RemoveBackend{}, job.ChangeSettings{},
-	job.RaiseLevel{},
+	job.RaiseLevel{}, job.Reopen{}, job.PutMember{}, job.RemoveMember{}, job.PutToken{}, job.RemoveToken{},
 }
 
 func recordSubject[D any](k kind, encode func(D) ([]byte, error), decode func([]byte) (D, error)) subject {
@@ -168,6 +169,8 @@ func subjects(t testing.TB) []subject {
 		recordSubject(backendKind, EncodeBackend, DecodeBackend),
 		recordSubject(clusterKind, EncodeCluster, DecodeCluster),
 		recordSubject(settingKind, EncodeSettingChange, DecodeSettingChange),
+		recordSubject(memberKind, EncodeMember, DecodeMember),
+		recordSubject(tokenKind, EncodeToken, DecodeToken),
 	}
 	for _, c := range commandTypes {
 		k, ok := commandsByName[c.Name()]

@@ -250,7 +250,7 @@ var scenarios = []scenario{
 	}},
 	{"UNKNOWN by a quarantine, never sent", func(w *world) job.ID {
 		id := w.admit("idx", remote).ID
-		w.do(job.Quarantine{Header: w.head("ada"), Incarnation: 2, Cause: "restored"})
+		w.do(job.Quarantine{Header: w.head("ada"), Incarnation: 2, Cause: "restored", Members: jobtest.Members("master-1")})
 		return id
 	}},
 	{"COMMITTED, its refresh is due, its slot held", func(w *world) job.ID {

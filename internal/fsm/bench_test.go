@@ -10,6 +10,7 @@ import (
 
 	"github.com/lancemaster/lancemaster/internal/command"
 	"github.com/lancemaster/lancemaster/internal/job"
+	"github.com/lancemaster/lancemaster/internal/job/jobtest"
 )
 
 func openBench(b testing.TB, jobs int) (m *Machine, next func() written, entry func(job.Command) written) {
@@ -30,7 +31,7 @@ func openBench(b testing.TB, jobs int) (m *Machine, next func() written, entry f
 	}
 	head := job.Header{At: 1000, Actor: "ann"}
 	var batch []written
-	batch = append(batch, entry(job.Form{Header: head, ClusterID: 7, Level: 1, Settings: job.DefaultSettings()}))
+	batch = append(batch, entry(job.Form{Header: head, ClusterID: 7, Level: 1, Settings: job.DefaultSettings(), Members: jobtest.Members("master-1")}))
 	for _, name := range []string{"global", "per_catalog", "per_table"} {
 		batch = append(batch, entry(job.ChangeSettings{Header: head, Values: []job.SettingValue{
 			{Name: "admission.enabled", Value: "true"}, {Name: "admission.max_unresolved_" + name, Value: "100000"},

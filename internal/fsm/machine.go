@@ -177,6 +177,14 @@ func fill(r *store.Reader, cluster job.Cluster, copies ...*job.Live) error {
 	if err != nil {
 		return err
 	}
+	members, err := r.Members()
+	if err != nil {
+		return err
+	}
+	tokens, err := r.Tokens()
+	if err != nil {
+		return err
+	}
 	jobs, err := r.LiveJobs()
 	if err != nil {
 		return err
@@ -193,6 +201,12 @@ func fill(r *store.Reader, cluster job.Cluster, copies ...*job.Live) error {
 		}
 		for _, b := range backends {
 			l.LoadBackend(b)
+		}
+		for _, m := range members {
+			l.LoadMember(m)
+		}
+		for _, t := range tokens {
+			l.LoadToken(t)
 		}
 		for _, j := range jobs {
 			l.LoadJob(j)

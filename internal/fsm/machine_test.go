@@ -251,7 +251,8 @@ func TestJournalCovers(t *testing.T) {
 		a.calm = n < 5000
 		w := a.next()
 		if w.command != nil && w.refusal == nil && (len(w.change.Jobs) > 0 || w.change.Cluster != nil ||
-			w.change.Catalog != nil || w.change.Backend != nil || len(w.change.Settings) > 0) {
+			w.change.Catalog != nil || w.change.Backend != nil || len(w.change.Settings) > 0 ||
+			len(w.change.Members) > 0 || w.change.Token != nil) {
 			seen[w.command.Name()] = true
 		}
 	}
@@ -260,6 +261,7 @@ func TestJournalCovers(t *testing.T) {
 		job.RefreshFinish{}, job.Cancel{}, job.RejectBeforeDispatch{}, job.ForceRelease{}, job.ReleaseSlot{},
 		job.RecordLateResult{}, job.Quarantine{}, job.TermStart{}, job.RemoveResolved{}, job.PutCatalog{},
 		job.RemoveCatalog{}, job.AddBackend{}, job.SetBackendState{}, job.RemoveBackend{}, job.ChangeSettings{},
+		job.Reopen{}, job.PutMember{}, job.RemoveMember{}, job.PutToken{}, job.RemoveToken{},
 	} {
 		if !seen[c.Name()] {
 			t.Errorf("no %s in the journal changes anything", c.Name())

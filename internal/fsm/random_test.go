@@ -85,7 +85,7 @@ func (a *author) head() job.Header {
 
 func (a *author) command() job.Command {
 	opening := []job.Command{
-		job.Form{Header: a.head(), ClusterID: 7, Level: 1, Settings: job.DefaultSettings()},
+		job.Form{Header: a.head(), ClusterID: 7, Level: 1, Settings: job.DefaultSettings(), Members: jobtest.Members("master-1")},
 		a.set("admission.enabled", "true"),
 		a.set("admission.max_unresolved_per_table", "100"),
 		a.catalog("c0"),
@@ -143,7 +143,7 @@ func (a *author) aboutCluster() job.Command {
 	case n < 19:
 		return a.set("dispatch.max_per_round", fmt.Sprint(a.choose.below(50)))
 	default:
-		c := job.Quarantine{Header: a.head(), Incarnation: a.model.Cluster().Incarnation, Cause: "restored"}
+		c := job.Quarantine{Header: a.head(), Incarnation: a.model.Cluster().Incarnation, Cause: "restored", Members: jobtest.Members("master-1")}
 		if a.choose.below(4) == 0 && !a.calm {
 			c.Incarnation++
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lancemaster/lancemaster/internal/command"
 	"github.com/lancemaster/lancemaster/internal/job"
+	"github.com/lancemaster/lancemaster/internal/job/jobtest"
 )
 
 // sink is a raft.SnapshotSink in memory.
@@ -204,6 +205,7 @@ func foreignForm(t *testing.T) written {
 	t.Helper()
 	data, err := command.Encode(job.Form{
 		Header: job.Header{At: 1, Actor: "ann"}, ClusterID: 8, Level: 1, Settings: job.DefaultSettings(),
+		Members: jobtest.Members("master-1"),
 	})
 	if err != nil {
 		t.Fatal(err)

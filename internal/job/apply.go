@@ -13,7 +13,7 @@ func Apply(v View, p Position, c Command) (Change, *Refusal) {
 		return Change{}, r
 	}
 	if c, ok := c.(Form); ok {
-		return form(v, c)
+		return form(v, p, c)
 	}
 	if v.Cluster().ClusterID == 0 {
 		return Change{}, refuse(CodeNotFormed, fmt.Sprintf("%s was refused: the cluster has not been formed", c.Name()),
@@ -74,6 +74,25 @@ func applyCluster(v View, p Position, c Command) (Change, *Refusal) {
 		return changeSettings(v, c)
 	case RaiseLevel:
 		return raiseLevel(v, c)
+	default:
+		return applyRegistry(v, p, c)
+	}
+}
+
+// applyRegistry answers the commands about who belongs to the cluster and who may
+// call it.
+func applyRegistry(v View, p Position, c Command) (Change, *Refusal) {
+	switch c := c.(type) {
+	case Reopen:
+		return reopen(v, c)
+	case PutMember:
+		return putMember(v, p, c)
+	case RemoveMember:
+		return removeMember(v, c)
+	case PutToken:
+		return putToken(v, c)
+	case RemoveToken:
+		return removeToken(v, c)
 	default:
 		return Change{}, refuse(CodeInvalid, fmt.Sprintf("%s is no command of this contract", c.Name()), "")
 	}

@@ -14,7 +14,7 @@ const quarantineJump = ID(1) << 32
 
 // form makes an empty state a cluster's. It brings every setting of its level, so
 // that no default of a build ever decides what a command does.
-func form(v View, c Form) (Change, *Refusal) {
+func form(v View, p Position, c Form) (Change, *Refusal) {
 	if v.Cluster().ClusterID != 0 {
 		return Change{}, refuse(CodeAlreadyFormed, fmt.Sprintf("the cluster was formed already; its id is %d", v.Cluster().ClusterID),
 			"a cluster is formed once")
@@ -29,7 +29,11 @@ func form(v View, c Form) (Change, *Refusal) {
 	if refusal != nil {
 		return Change{}, refusal
 	}
-	return Change{Settings: changes, Cluster: &Cluster{
+	members, refusal := registry(v, p, c.Header, c.Members)
+	if refusal != nil {
+		return Change{}, refusal
+	}
+	return Change{Settings: changes, Members: members, Cluster: &Cluster{
 		ClusterID: c.ClusterID, FormedAt: c.At, Incarnation: FirstIncarnation, Level: c.Level,
 		NextJob: 1, NextBackend: 1,
 	}}, nil
@@ -128,13 +132,18 @@ func quarantine(v View, p Position, c Quarantine) (Change, *Refusal) {
 	if r := checkNote("the cause", c.Cause); r != nil {
 		return Change{}, r
 	}
+	members, refusal := registry(v, p, c.Header, c.Members)
+	if refusal != nil {
+		return Change{}, refusal
+	}
 	if cluster.NextJob > math.MaxInt64-quarantineJump {
 		return Change{}, invalid("the job ids are used up")
 	}
 	cluster.Incarnation = c.Incarnation
 	cluster.NextJob += quarantineJump
-	cluster.Quarantined, cluster.QuarantinedAt = true, c.At
-	change := Change{Cluster: &cluster}
+	cluster.Quarantined, cluster.QuarantinedAt, cluster.QuarantineCause = true, c.At, c.Cause
+	cluster.ReopenedAt, cluster.ReopenedBy, cluster.ReopenNote = 0, "", ""
+	change := Change{Cluster: &cluster, Members: members}
 	for _, id := range v.OpenJobs() {
 		r := v.Job(id)
 		if r == nil || r.State.Terminal() {
@@ -161,4 +170,32 @@ func quarantine(v View, p Position, c Quarantine) (Change, *Refusal) {
 	}
 	change.Answer.Count = len(change.Jobs)
 	return change, nil
+}
+
+// reopen ends a quarantine. Only an operator can know what it asks for: no master
+// can see whether another one, of a time that was lost, still sends.
+func reopen(v View, c Reopen) (Change, *Refusal) {
+	cluster := v.Cluster()
+	if !cluster.Quarantined {
+		return Change{}, refuse(CodeWrongState, "the cluster was not reopened: it is not quarantined", "nothing needs to be done")
+	}
+	if refusal := checkNote("the note", c.Note); refusal != nil {
+		return Change{}, refusal
+	}
+	window := FormatDuration(MaxSendWindow)
+	if !c.MastersStopped {
+		return Change{}, refuse(CodeInvalid, "the cluster was not reopened: it is not confirmed that every master of the older"+
+			" incarnation is stopped", "stop them for good, wait "+window+", restart every backend, then confirm both")
+	}
+	if !c.BackendsRestarted {
+		return Change{}, refuse(CodeInvalid, "the cluster was not reopened: it is not confirmed that every backend was restarted at least "+
+			window+" after the last master of the older incarnation had stopped", "restart every backend, then confirm it")
+	}
+	if earliest := cluster.QuarantinedAt + Millis(MaxSendWindow.Milliseconds()); c.At < earliest {
+		return Change{}, refuse(CodeTooEarly, "the cluster was not reopened: it was quarantined less than "+window+" ago, so that"+
+			" no backend can have been restarted late enough", "restart every backend once that time has passed, then confirm it")
+	}
+	cluster.Quarantined = false
+	cluster.ReopenedAt, cluster.ReopenedBy, cluster.ReopenNote = c.At, c.Actor, c.Note
+	return Change{Cluster: &cluster}, nil
 }

@@ -27,7 +27,10 @@ type Form struct {
 	Header
 	ClusterID int32
 	Level     int32
-	Settings  []SettingValue // every known setting, sorted by name
+	Settings  []SettingValue // every setting of the level, sorted by name
+	// Members are the founders, sorted by node id, at least one. What is to be known of
+	// each is NodeID, InstanceID and Address; the transition sets the rest.
+	Members []Member
 }
 
 // Admit makes a job PENDING and takes its fence and quotas. The actor is the
@@ -152,6 +155,21 @@ type Quarantine struct {
 	Header
 	Incarnation int64 // must be the present one plus one
 	Cause       string
+	// Members are the survivors, as in Form. They are all the members there are
+	// afterwards, and each is registered anew.
+	Members []Member
+}
+
+// Reopen ends a quarantine by an operator's word. Gate and dispatch stay as
+// Quarantine left them; settings open them again.
+type Reopen struct {
+	Header
+	Note string
+	// MastersStopped: every master of an older incarnation is stopped for good.
+	MastersStopped bool
+	// BackendsRestarted: every backend was restarted at least MaxSendWindow after the
+	// last of those masters had stopped.
+	BackendsRestarted bool
 }
 
 // TermStart begins a leader's term.
@@ -204,6 +222,37 @@ type RemoveBackend struct {
 	Backend BackendID
 }
 
+// PutMember registers a member, or changes its address.
+type PutMember struct {
+	Header
+	NodeID     string
+	InstanceID string
+	Address    string // host:port, where other masters reach it
+	// Replaces is the instance id registered so far, where another instance takes the
+	// node's place; else empty.
+	Replaces string
+}
+
+// RemoveMember forgets a member.
+type RemoveMember struct {
+	Header
+	NodeID string
+}
+
+// PutToken keeps a new access token.
+type PutToken struct {
+	Header
+	Token string // its name
+	Role  Role
+	Hash  Hash // of the token's text, which is never journaled
+}
+
+// RemoveToken makes an access token worthless.
+type RemoveToken struct {
+	Header
+	Token string // its name
+}
+
 // ChangeSettings changes settings together: all or none.
 type ChangeSettings struct {
 	Header
@@ -241,3 +290,8 @@ func (SetBackendState) Name() string      { return "SET_BACKEND_STATE" }
 func (RemoveBackend) Name() string        { return "REMOVE_BACKEND" }
 func (ChangeSettings) Name() string       { return "CHANGE_SETTINGS" }
 func (RaiseLevel) Name() string           { return "RAISE_LEVEL" }
+func (Reopen) Name() string               { return "REOPEN" }
+func (PutMember) Name() string            { return "PUT_MEMBER" }
+func (RemoveMember) Name() string         { return "REMOVE_MEMBER" }
+func (PutToken) Name() string             { return "PUT_TOKEN" }
+func (RemoveToken) Name() string          { return "REMOVE_TOKEN" }

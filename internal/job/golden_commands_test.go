@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/lancemaster/lancemaster/internal/job"
+	"github.com/lancemaster/lancemaster/internal/job/jobtest"
 )
 
 // command makes a command of a line.
@@ -63,7 +64,10 @@ func (s *scenario) operatorCommand(a args) job.Command {
 		id, rev := s.job(a)
 		return job.ReleaseSlot{Header: s.head(), Job: id, Expected: rev, Note: a.text("note", "seen dead")}
 	case "quarantine":
-		return job.Quarantine{Header: s.head(), Incarnation: a.parse(a.word(1)), Cause: a.text("cause", "restored from a backup")}
+		return job.Quarantine{
+			Header: s.head(), Incarnation: a.parse(a.word(1)), Cause: a.text("cause", "restored from a backup"),
+			Members: s.members(a, s.registered()),
+		}
 	case "term-start":
 		return job.TermStart{Header: s.head(), Term: uint64(a.parse(a.word(1)))}
 	case "remove-resolved":
@@ -98,9 +102,69 @@ func (s *scenario) tableCommand(a args) job.Command {
 	case "raise-level":
 		return job.RaiseLevel{Header: s.head(), Level: int32(a.parse(a.word(1))), Defaults: settingValues(a)}
 	default:
+		return s.registryCommand(a)
+	}
+}
+
+func (s *scenario) registryCommand(a args) job.Command {
+	switch a.word(0) {
+	case "reopen":
+		return job.Reopen{
+			Header: s.head(), Note: a.text("note", "all restarted"),
+			MastersStopped: !a.has("masters-run"), BackendsRestarted: !a.has("backends-run"),
+		}
+	case "member":
+		m := memberNamed(a.text("id", ""))
+		if len(a.words) > 1 {
+			m = memberNamed(a.word(1))
+		}
+		return job.PutMember{
+			Header: s.head(), NodeID: m.NodeID, InstanceID: a.text("instance", m.InstanceID), Address: a.text("at", m.Address),
+			Replaces: a.text("replaces", ""),
+		}
+	case "remove-member":
+		return job.RemoveMember{Header: s.head(), NodeID: a.word(1)}
+	case "token":
+		role, _ := job.ParseRole(a.text("role", "read"))
+		return job.PutToken{Header: s.head(), Token: a.text("name", a.words[len(a.words)-1]), Role: role, Hash: job.Hash{byte(a.number("hash", 1))}}
+	case "remove-token":
+		return job.RemoveToken{Header: s.head(), Token: a.word(1)}
+	default:
 		s.t.Fatalf("%q is no command of the scenarios", s.line)
 		return nil
 	}
+}
+
+// members takes members=A,B@INSTANCE@HOST:PORT,...; what is left out of one follows
+// from its node id.
+func (s *scenario) members(a args, otherwise string) []job.Member {
+	var members []job.Member
+	for word := range strings.SplitSeq(a.text("members", otherwise), ",") {
+		if word == "" {
+			continue
+		}
+		parts := strings.SplitN(word, "@", 3)
+		m := memberNamed(parts[0])
+		if len(parts) > 1 {
+			m.InstanceID = parts[1]
+		}
+		if len(parts) > 2 {
+			m.Address = parts[2]
+		}
+		members = append(members, m)
+	}
+	return members
+}
+
+func memberNamed(id string) job.Member { return jobtest.Members(id)[0] }
+
+// registered are the present members in the form of members=.
+func (s *scenario) registered() string {
+	var words []string
+	for _, m := range s.state.Members() {
+		words = append(words, m.NodeID+"@"+m.InstanceID+"@"+m.Address)
+	}
+	return strings.Join(words, ",")
 }
 
 func (s *scenario) form(a args) job.Command {
@@ -114,6 +178,7 @@ func (s *scenario) form(a args) job.Command {
 	}
 	return job.Form{
 		Header: s.head(), ClusterID: int32(a.number("id", 7)), Level: int32(a.number("level", 1)), Settings: settings,
+		Members: s.members(a, "master-1"),
 	}
 }
 

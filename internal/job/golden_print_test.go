@@ -27,7 +27,7 @@ func (s *scenario) refused(r *job.Refusal) string {
 func (s *scenario) answered(c job.Change) string {
 	var lines []string
 	if c.Answer.Existing {
-		if len(c.Jobs)+len(c.Settings) > 0 || c.Cluster != nil || c.Catalog != nil || c.Backend != nil {
+		if len(c.Jobs)+len(c.Settings)+len(c.Members) > 0 || c.Token != nil || c.Cluster != nil || c.Catalog != nil || c.Backend != nil {
 			s.t.Errorf("%s: found its work done, and yet changes something", s.line)
 		}
 		line := "ok, as it is already"
@@ -53,6 +53,16 @@ func (s *scenario) answered(c job.Change) string {
 			lines = append(lines, fmt.Sprintf("catalog %s, revision %d", cat.Name, cat.New.Revision))
 		}
 	}
+	for _, m := range c.Members {
+		lines = append(lines, printMember(m))
+	}
+	if k := c.Token; k != nil {
+		if k.New == nil {
+			lines = append(lines, fmt.Sprintf("removed token %s", k.Name))
+		} else {
+			lines = append(lines, fmt.Sprintf("token %s, role %s", k.Name, k.New.Role))
+		}
+	}
 	for _, v := range c.Settings {
 		if v.Old != "" {
 			lines = append(lines, fmt.Sprintf("%s: %s -> %s", v.Name, v.Old, v.New))
@@ -69,6 +79,29 @@ func printBackend(b *job.BackendChange) string {
 		return fmt.Sprintf("removed backend %d", b.ID)
 	}
 	return fmt.Sprintf("backend %d %s:%d/%d %s", b.ID, b.New.Address.Host, b.New.Address.BePort, b.New.Address.HeartbeatPort, b.New.State)
+}
+
+func printMember(m job.MemberChange) string {
+	if m.New == nil {
+		return "removed member " + m.NodeID
+	}
+	return "member " + member(m.New)
+}
+
+func member(m *job.Member) string {
+	return fmt.Sprintf("%s, instance %s at %s, registered at entry %d by %s", m.NodeID, m.InstanceID, m.Address, m.RegisteredAt, m.AddedBy)
+}
+
+// registry prints the members and the access tokens.
+func (s *scenario) registry() string {
+	var lines []string
+	for _, m := range s.state.Members() {
+		lines = append(lines, fmt.Sprintf("member %s, %d", member(m), m.AddedAt))
+	}
+	for _, k := range s.state.Tokens() {
+		lines = append(lines, fmt.Sprintf("token %s, role %s, hash %x, created by %s at %d", k.Name, k.Role, k.Hash[0], k.CreatedBy, k.CreatedAt))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // brief is one line about a job.
@@ -131,6 +164,12 @@ func (s *scenario) cluster() string {
 		c.ClusterID, c.Incarnation, c.Level, c.NextJob, c.NextBackend, c.LastTerm)
 	if c.Quarantined {
 		text += ", quarantined"
+	}
+	if c.QuarantineCause != "" {
+		text += fmt.Sprintf(" at %d: %s", c.QuarantinedAt, c.QuarantineCause)
+	}
+	if c.ReopenedAt != 0 {
+		text += fmt.Sprintf("; reopened at %d by %s: %s", c.ReopenedAt, c.ReopenedBy, c.ReopenNote)
 	}
 	return text
 }

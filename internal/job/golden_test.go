@@ -222,6 +222,8 @@ func (s *scenario) run(a args) string {
 		return s.cluster()
 	case "settings":
 		return s.settings()
+	case "registry":
+		return s.registry()
 	}
 	c := s.command(a)
 	before := s.fingerprint()
@@ -251,7 +253,7 @@ func (s *scenario) ready() string {
 func (s *scenario) fingerprint() string { return fingerprint(s.t, s.state) }
 
 func fingerprint(t interface{ Fatal(...any) }, s *jobtest.State) string {
-	text, err := json.Marshal([]any{s.Cluster(), s.Settings(), s.Catalogs(), s.Backends(), s.All(), s.Events, s.Changes, s.OpenJobs()})
+	text, err := json.Marshal([]any{s.Cluster(), s.Settings(), s.Catalogs(), s.Backends(), s.All(), s.Events, s.Changes, s.OpenJobs(), s.Members(), s.Tokens()})
 	if err != nil {
 		t.Fatal(err)
 	}

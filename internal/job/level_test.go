@@ -16,6 +16,7 @@ func TestLevelBringsSettings(t *testing.T) {
 	settingDefs = append(slices.Clone(before), added)
 
 	h := Header{At: 1, Actor: "ann"}
+	founders := []Member{{NodeID: "a", InstanceID: "i", Address: "a:1"}}
 	levelOne := slices.DeleteFunc(DefaultSettings(), func(v SettingValue) bool { return v.Name == added.Name })
 	v := liveView{NewLive()}
 	apply := func(c Command, want Code) {
@@ -29,8 +30,8 @@ func TestLevelBringsSettings(t *testing.T) {
 		}
 	}
 	values := []SettingValue{{Name: added.Name, Value: "true"}}
-	apply(Form{Header: h, ClusterID: 1, Level: 1, Settings: DefaultSettings()}, CodeInvalid)
-	apply(Form{Header: h, ClusterID: 1, Level: 1, Settings: levelOne}, 0)
+	apply(Form{Header: h, ClusterID: 1, Level: 1, Settings: DefaultSettings(), Members: founders}, CodeInvalid)
+	apply(Form{Header: h, ClusterID: 1, Level: 1, Settings: levelOne, Members: founders}, 0)
 	apply(ChangeSettings{Header: h, Values: values}, CodeUnsupportedLevel)
 	apply(RaiseLevel{Header: h, Level: 2, Defaults: values}, CodeInvalid)
 	apply(RaiseLevel{Header: h, Level: 2}, 0)

@@ -27,6 +27,8 @@ type Live struct {
 	catalogs map[string]*Catalog
 	backends map[BackendID]*Backend
 	ports    map[hostPort]BackendID
+	members  map[string]*Member // by node id
+	tokens   map[string]*Token  // by name
 }
 
 type hostPort struct {
@@ -49,6 +51,8 @@ func NewLive() *Live {
 		catalogs:            map[string]*Catalog{},
 		backends:            map[BackendID]*Backend{},
 		ports:               map[hostPort]BackendID{},
+		members:             map[string]*Member{},
+		tokens:              map[string]*Token{},
 	}
 }
 
@@ -70,10 +74,16 @@ func (l *Live) Apply(c Change) {
 		_ = setSetting(&l.settings, s.Name, s.New)
 	}
 	if c.Catalog != nil {
-		l.setCatalog(c.Catalog.Name, c.Catalog.New)
+		setEntry(l.catalogs, c.Catalog.Name, c.Catalog.New)
 	}
 	if c.Backend != nil {
 		l.setBackend(c.Backend.ID, c.Backend.New)
+	}
+	for _, m := range c.Members {
+		setEntry(l.members, m.NodeID, m.New)
+	}
+	if c.Token != nil {
+		setEntry(l.tokens, c.Token.Name, c.Token.New)
 	}
 }
 
@@ -90,10 +100,16 @@ func (l *Live) LoadSetting(s SettingValue) error {
 }
 
 // LoadCatalog takes a catalog, when the memory is rebuilt.
-func (l *Live) LoadCatalog(c *Catalog) { l.setCatalog(c.Name, c) }
+func (l *Live) LoadCatalog(c *Catalog) { setEntry(l.catalogs, c.Name, c) }
 
 // LoadBackend takes a backend, when the memory is rebuilt.
 func (l *Live) LoadBackend(b *Backend) { l.setBackend(b.ID, b) }
+
+// LoadMember takes a member, when the memory is rebuilt.
+func (l *Live) LoadMember(m *Member) { setEntry(l.members, m.NodeID, m) }
+
+// LoadToken takes an access token, when the memory is rebuilt.
+func (l *Live) LoadToken(t *Token) { setEntry(l.tokens, t.Name, t) }
 
 // LoadJob takes a job, when the memory is rebuilt. One that holds nothing and owes
 // no late refresh is not kept.
@@ -154,12 +170,13 @@ func tally[K comparable](counts map[K]int, key K, by int) {
 	}
 }
 
-func (l *Live) setCatalog(name string, c *Catalog) {
-	if c == nil {
-		delete(l.catalogs, name)
+// setEntry puts a table's entry, or deletes it where there is none any more.
+func setEntry[V any](table map[string]*V, name string, v *V) {
+	if v == nil {
+		delete(table, name)
 		return
 	}
-	l.catalogs[name] = c
+	table[name] = v
 }
 
 func (l *Live) setBackend(id BackendID, b *Backend) {

@@ -68,6 +68,22 @@ func (l *Live) Backends() []*Backend {
 	return slices.SortedFunc(maps.Values(l.backends), func(a, b *Backend) int { return cmp.Compare(a.ID, b.ID) })
 }
 
+// Members returns the registered members, sorted by node id.
+func (l *Live) Members() []*Member {
+	return slices.SortedFunc(maps.Values(l.members), func(a, b *Member) int { return cmp.Compare(a.NodeID, b.NodeID) })
+}
+
+// Member returns a member by node id, or nil.
+func (l *Live) Member(nodeID string) *Member { return l.members[nodeID] }
+
+// Tokens returns the access tokens, sorted by name.
+func (l *Live) Tokens() []*Token {
+	return slices.SortedFunc(maps.Values(l.tokens), func(a, b *Token) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// Token returns an access token by name, or nil.
+func (l *Live) Token(name string) *Token { return l.tokens[name] }
+
 // Jobs returns the jobs that are open or owe a late refresh, ascending.
 func (l *Live) Jobs() []*Record { return l.records(l.all) }
 

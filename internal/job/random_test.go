@@ -315,6 +315,7 @@ func (w *world) cluster(t *rapid.T) {
 	switch n := rapid.IntRange(0, 40).Draw(t, "cluster"); {
 	case n == 0:
 		c := job.Quarantine{Header: w.head(), Incarnation: int64(rapid.IntRange(1, 3).Draw(t, "incarnation")), Cause: "restored"}
+		c.Members = jobtest.Members("master-1")
 		w.apply(c, w.model.quarantine(c))
 	case n < 12:
 		c := job.RemoveResolved{

@@ -30,6 +30,14 @@ type View interface {
 	Backend(BackendID) *Backend
 	// BackendAt returns the backend that claims either port of an address.
 	BackendAt(Address) (BackendID, bool)
+	// Members returns the registered members, sorted by node id.
+	Members() []*Member
+	// Member returns a member by node id, or nil.
+	Member(nodeID string) *Member
+	// Tokens returns the access tokens, sorted by name.
+	Tokens() []*Token
+	// Token returns an access token by name, or nil.
+	Token(name string) *Token
 	// Closed lists up to limit jobs that are not open and were closed before a
 	// time, the one closed longest ago first.
 	Closed(before Millis, limit int) []ID
@@ -46,6 +54,8 @@ type Change struct {
 	Settings []SettingChange
 	Catalog  *CatalogChange
 	Backend  *BackendChange
+	Members  []MemberChange // sorted by node id
+	Token    *TokenChange
 	Answer   Answer
 }
 
@@ -68,6 +78,18 @@ type BackendChange struct {
 	Old, New *Backend
 }
 
+// MemberChange replaces one member; New is nil when it is removed.
+type MemberChange struct {
+	NodeID   string
+	Old, New *Member
+}
+
+// TokenChange replaces one access token; New is nil when it is removed.
+type TokenChange struct {
+	Name     string
+	Old, New *Token
+}
+
 // SettingChange is one changed setting, kept as the settings' history.
 type SettingChange struct {
 	Name  string
@@ -86,6 +108,8 @@ type Answer struct {
 	Existing bool
 	Backend  *Backend
 	Catalog  *Catalog
+	Member   *Member
+	Token    *Token
 	Count    int // jobs touched by TermStart, Quarantine, RemoveResolved
 }
 
@@ -99,7 +123,34 @@ type Cluster struct {
 	NextBackend   BackendID
 	LastTerm      uint64 // the newest term that began
 	Quarantined   bool   // set by Quarantine until an operator reopens
-	QuarantinedAt Millis
+	QuarantinedAt Millis // of the newest Quarantine, as are the cause and the reopening
+	// QuarantineCause is what the quarantine follows.
+	QuarantineCause string
+	ReopenedAt      Millis // 0 until reopened
+	ReopenedBy      string
+	ReopenNote      string
+}
+
+// Member is a registered master. Its node id names it for good; its instance id
+// names the data directory with which it joined.
+type Member struct {
+	NodeID     string
+	InstanceID string
+	Address    string // host:port, where other masters reach it
+	// RegisteredAt is the Raft index of the command that registered this instance. A
+	// change of address leaves it, and the two below, as they are.
+	RegisteredAt uint64
+	AddedAt      Millis
+	AddedBy      string
+}
+
+// Token is an access token. Its text is known to its holder alone.
+type Token struct {
+	Name      string
+	Role      Role
+	Hash      Hash // SHA-256 of the token's text
+	CreatedAt Millis
+	CreatedBy string
 }
 
 // Option is one storage option of a catalog: a literal value, or a reference

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lancemaster/lancemaster/internal/job"
+	"github.com/lancemaster/lancemaster/internal/job/jobtest"
 )
 
 func (b *bench) tooEarly(t *testing.T, id job.ID) *job.Refusal {
@@ -54,7 +55,7 @@ func TestTooEarlyAfterQuarantine(t *testing.T) {
 	}
 	b.Applied(change)
 	b.now = b.now.Add(time.Hour)
-	b.must(t, job.Quarantine{Header: b.head(), Incarnation: 2, Cause: "restored"})
+	b.must(t, job.Quarantine{Header: b.head(), Incarnation: 2, Cause: "restored", Members: jobtest.Members("master-1")})
 	for _, id := range []job.ID{2, 3} {
 		_ = b.tooEarly(t, id)
 	}

@@ -167,7 +167,7 @@ func (c *checkup) counts() {
 		bucketSettingsHistory: int(settings),
 	} {
 		switch bucket {
-		case bucketMeta, bucketJobs, bucketCatalogs, bucketBackends, bucketSettings, bucketStates:
+		case bucketMeta, bucketJobs, bucketCatalogs, bucketBackends, bucketSettings, bucketStates, bucketMembers, bucketTokens:
 			continue
 		}
 		have := 0
@@ -204,6 +204,7 @@ func (c *checkup) others() {
 			c.fault("backend %d is not stored under its id", v.ID)
 		}
 	}
+	c.registry()
 	settings, err := c.r.Settings()
 	if err != nil {
 		c.fault("settings: %w", err)
@@ -215,5 +216,27 @@ func (c *checkup) others() {
 	}
 	if _, err := c.r.SettingsHistory("", MaxSettingsHistory+1); err != nil {
 		c.fault("%w", err)
+	}
+}
+
+// registry decodes the members and the access tokens.
+func (c *checkup) registry() {
+	members, err := c.r.Members()
+	if err != nil {
+		c.fault("members: %w", err)
+	}
+	for _, v := range members {
+		if c.r.bucket(bucketMembers).Get([]byte(v.NodeID)) == nil {
+			c.fault("member %q is not stored under its node id", v.NodeID)
+		}
+	}
+	tokens, err := c.r.Tokens()
+	if err != nil {
+		c.fault("tokens: %w", err)
+	}
+	for _, v := range tokens {
+		if c.r.bucket(bucketTokens).Get([]byte(v.Name)) == nil {
+			c.fault("token %q is not stored under its name", v.Name)
+		}
 	}
 }

@@ -19,6 +19,8 @@
 //	states            state, refresh state                 -> how many jobs
 //	catalogs          name                                 -> catalog
 //	backends          id                                   -> backend
+//	members           node id                              -> member
+//	tokens            name                                 -> access token
 //	settings          name                                 -> the change that set it
 //	settings_history  raft index, n                        -> change; the newest 1000
 //

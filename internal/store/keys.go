@@ -21,6 +21,8 @@ const (
 	bucketSettings
 	bucketSettingsHistory
 	bucketStates
+	bucketMembers
+	bucketTokens
 	bucketCount
 )
 
@@ -30,6 +32,7 @@ var bucketNames = [bucketCount][]byte{
 	bucketClosed: []byte("closed"), bucketPostings: []byte("postings"), bucketCatalogs: []byte("catalogs"),
 	bucketBackends: []byte("backends"), bucketSettings: []byte("settings"),
 	bucketSettingsHistory: []byte("settings_history"), bucketStates: []byte("states"),
+	bucketMembers: []byte("members"), bucketTokens: []byte("tokens"),
 }
 
 // Keys of the meta bucket.

@@ -192,6 +192,16 @@ func (r *Reader) Backends() ([]*job.Backend, error) {
 	return readAll(r.bucket(bucketBackends), command.DecodeBackend)
 }
 
+// Members returns all members, by node id.
+func (r *Reader) Members() ([]*job.Member, error) {
+	return readAll(r.bucket(bucketMembers), command.DecodeMember)
+}
+
+// Tokens returns all access tokens, by name.
+func (r *Reader) Tokens() ([]*job.Token, error) {
+	return readAll(r.bucket(bucketTokens), command.DecodeToken)
+}
+
 // Settings returns for each setting, by name, the change that set it.
 func (r *Reader) Settings() ([]job.SettingChange, error) {
 	return readAll(r.bucket(bucketSettings), command.DecodeSettingChange)

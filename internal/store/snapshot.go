@@ -45,6 +45,9 @@ type Header struct {
 	Size        int64 // of the pages, in bytes
 }
 
+// SnapshotSize is how many bytes the snapshot has in all.
+func (h Header) SnapshotSize() int64 { return snapshotHeader + h.Size + sha256.Size }
+
 func (h Header) encode() []byte {
 	b := append(make([]byte, 0, snapshotHeader), snapshotMagic...)
 	b = append(b, snapshotFormat)
@@ -85,6 +88,31 @@ func decodeHeader(b []byte) (Header, error) {
 		return Header{}, fmt.Errorf("its header gives size %d and level %d", h.Size, h.Level)
 	}
 	return h, nil
+}
+
+// ReadHeader reads what a snapshot begins with. The rest is neither read nor checked.
+func ReadHeader(snapshot io.Reader) (Header, error) {
+	_, h, err := readHeader(snapshot)
+	return h, err
+}
+
+func readHeader(snapshot io.Reader) (head []byte, h Header, err error) {
+	head = make([]byte, snapshotHeader)
+	if _, err := io.ReadFull(snapshot, head); err != nil {
+		return nil, Header{}, fmt.Errorf("its header cannot be read: %w", err)
+	}
+	h, err = decodeHeader(head)
+	return head, h, err
+}
+
+// VerifySnapshot reads a snapshot to its end and holds it to its checksums. What the
+// pages hold is not looked at.
+func VerifySnapshot(snapshot io.Reader) (Header, error) {
+	head, h, err := readHeader(snapshot)
+	if err != nil {
+		return Header{}, err
+	}
+	return h, copyPages(io.Discard, head, h, snapshot)
 }
 
 // Header describes the snapshot that WriteSnapshot would write.
@@ -145,11 +173,8 @@ func Receive(path string, snapshot io.Reader) (*Received, error) {
 }
 
 func (r *Received) receive(snapshot io.Reader) (err error) {
-	head := make([]byte, snapshotHeader)
-	if _, err := io.ReadFull(snapshot, head); err != nil {
-		return fmt.Errorf("its header cannot be read: %w", err)
-	}
-	if r.Header, err = decodeHeader(head); err != nil {
+	var head []byte
+	if head, r.Header, err = readHeader(snapshot); err != nil {
 		return err
 	}
 	if err := r.receivePages(head, snapshot); err != nil {
@@ -181,9 +206,18 @@ func (r *Received) receivePages(head []byte, snapshot io.Reader) (err error) {
 			err = closing
 		}
 	}()
+	if err := copyPages(f, head, r.Header, snapshot); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// copyPages copies a snapshot's pages to w and reads on to its end, which must be
+// that of the file. head is the header as it was read.
+func copyPages(w io.Writer, head []byte, h Header, snapshot io.Reader) error {
 	sum := sha256.New()
 	sum.Write(head)
-	if _, err := io.CopyN(io.MultiWriter(f, sum), snapshot, r.Header.Size); err != nil {
+	if _, err := io.CopyN(io.MultiWriter(w, sum), snapshot, h.Size); err != nil {
 		return fmt.Errorf("its pages cannot be copied: %w", err)
 	}
 	trailer := make([]byte, sha256.Size)
@@ -199,7 +233,7 @@ func (r *Received) receivePages(head []byte, snapshot io.Reader) (err error) {
 	case !errors.Is(err, io.EOF):
 		return fmt.Errorf("its end cannot be read: %w", err)
 	}
-	return f.Sync()
+	return nil
 }
 
 // Install puts the snapshot in the state file's place, durably.

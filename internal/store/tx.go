@@ -73,19 +73,26 @@ func (t *Tx) Write(pos job.Position, c job.Change) {
 	}
 	t.putSettings(pos, c.Settings)
 	if v := c.Catalog; v != nil {
-		if v.New == nil {
-			t.delete(bucketCatalogs, []byte(v.Name))
-		} else {
-			t.putEncoded(bucketCatalogs, []byte(v.Name), v.Name, func() ([]byte, error) { return command.EncodeCatalog(v.New) })
-		}
+		putEntry(t, bucketCatalogs, []byte(v.Name), v.Name, v.New, command.EncodeCatalog)
 	}
 	if v := c.Backend; v != nil {
-		if v.New == nil {
-			t.delete(bucketBackends, backendKey(v.ID))
-		} else {
-			t.putEncoded(bucketBackends, backendKey(v.ID), v.ID, func() ([]byte, error) { return command.EncodeBackend(v.New) })
-		}
+		putEntry(t, bucketBackends, backendKey(v.ID), v.ID, v.New, command.EncodeBackend)
 	}
+	for _, v := range c.Members {
+		putEntry(t, bucketMembers, []byte(v.NodeID), v.NodeID, v.New, command.EncodeMember)
+	}
+	if v := c.Token; v != nil {
+		putEntry(t, bucketTokens, []byte(v.Name), v.Name, v.New, command.EncodeToken)
+	}
+}
+
+// putEntry puts a table's entry, or deletes it where there is none any more.
+func putEntry[V any](t *Tx, bucket int, key []byte, what any, v *V, encode func(*V) ([]byte, error)) {
+	if v == nil {
+		t.delete(bucket, key)
+		return
+	}
+	t.putEncoded(bucket, key, what, func() ([]byte, error) { return encode(v) })
 }
 
 func (t *Tx) put(bucket int, key, value []byte) {

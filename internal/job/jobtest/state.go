@@ -44,10 +44,22 @@ func Formed() *State {
 	s := New()
 	if _, refusal := s.Apply(job.Form{
 		Header: job.Header{At: 1, Actor: job.ActorSystem}, ClusterID: 1, Level: 1, Settings: job.DefaultSettings(),
+		Members: Members("master-1"),
 	}); refusal != nil {
 		panic(refusal.Error()) // the defaults form a cluster
 	}
 	return s
+}
+
+// Members makes members of node ids, as a formation or a quarantine brings them.
+// Instance id and address follow from the node id.
+func Members(nodeIDs ...string) []job.Member {
+	members := make([]job.Member, 0, len(nodeIDs))
+	for _, id := range nodeIDs {
+		members = append(members, job.Member{NodeID: id, InstanceID: "instance-" + id, Address: id + ".example:9010"})
+	}
+	slices.SortFunc(members, func(a, b job.Member) int { return cmp.Compare(a.NodeID, b.NodeID) })
+	return members
 }
 
 // Apply applies a command at the next position of the log. A refused command
@@ -132,6 +144,12 @@ func (s *State) Rebuilt() (*job.Live, error) {
 	}
 	for _, b := range s.Backends() {
 		live.LoadBackend(b)
+	}
+	for _, m := range s.Members() {
+		live.LoadMember(m)
+	}
+	for _, t := range s.Tokens() {
+		live.LoadToken(t)
 	}
 	for _, r := range s.All() {
 		live.LoadJob(r)
