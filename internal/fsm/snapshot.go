@@ -21,6 +21,14 @@ type snapshot struct {
 
 // Snapshot holds the state as it is now. It is quick; Persist does the work.
 func (m *Machine) Snapshot() (raft.FSMSnapshot, error) {
+	s, err := m.hold()
+	if err != nil {
+		return nil, err // not a nil *snapshot, which would be an FSMSnapshot
+	}
+	return s, nil
+}
+
+func (m *Machine) hold() (*snapshot, error) {
 	// No batch is under way, so the transaction sees what Raft thinks is applied.
 	m.applying.Lock()
 	defer m.applying.Unlock()

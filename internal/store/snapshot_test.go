@@ -186,3 +186,24 @@ func TestHash(t *testing.T) {
 		t.Error("an entry that changes nothing changes the sum")
 	}
 }
+
+// A snapshot can be told and verified without room for its pages.
+func TestVerifySnapshot(t *testing.T) {
+	w, snapshot := sample(t)
+	want := Header{Level: 1, Applied: w.pos, ClusterID: 7, Incarnation: 1, Size: int64(len(snapshot)) - snapshotHeader - sha256.Size}
+	if got, err := ReadHeader(bytes.NewReader(snapshot)); err != nil || got != want || got.SnapshotSize() != int64(len(snapshot)) {
+		t.Errorf("the header is %+v, %v, not %+v", got, err, want)
+	}
+	if got, err := VerifySnapshot(bytes.NewReader(snapshot)); err != nil || got != want {
+		t.Errorf("verified: %+v, %v", got, err)
+	}
+	for name, damage := range map[string]func([]byte) []byte{
+		"empty": func([]byte) []byte { return nil }, "cut": func(b []byte) []byte { return b[:len(b)/2] },
+		"without its end": func(b []byte) []byte { return b[:len(b)-1] }, "longer": func(b []byte) []byte { return append(b, 0) },
+		"flipped": func(b []byte) []byte { b[len(b)/2] ^= 1; return b }, "header flipped": func(b []byte) []byte { b[20] ^= 1; return b },
+	} {
+		if _, err := VerifySnapshot(bytes.NewReader(damage(bytes.Clone(snapshot)))); err == nil {
+			t.Errorf("%s: verified", name)
+		}
+	}
+}
