@@ -195,7 +195,7 @@ func (a *App) startServers(ctx context.Context) error {
 	journal := requestJournal{servingJournal{leading{a}, a.journal}}
 	submit := submitter{leading{a}, admission.New(a.machine, journal, lance.Open, time.Now, membership{a.node}.Members)}
 	a.admin, err = rpc.NewAdminServer(rpc.ListenConfig{Address: a.cfg.AdminListen}, rpc.NewAdmin(rpc.AdminConfig{
-		Journal: journal, State: rpcState{a.machine}, Barrier: leading{a}, Submitter: submit,
+		Journal: journal, State: rpcState{a.machine}, Leadership: leading{a}, Submitter: submit,
 		Releaser: a.releaser, Explainer: a.explainer(), Inspector: inspector{lance.Open, a.machine},
 		Liveness: liveness{a.monitor}, Node: nodeStatus{a}, Clock: wallClock{}, Logger: a.log.With("part", "admin"), Metrics: m,
 	}))

@@ -20,7 +20,7 @@ func errNoCluster() error {
 
 // ClusterStatus tells who the members are and how they do.
 func (a *Admin) ClusterStatus(ctx context.Context, req *admin.TListRequest) (*admin.TClusterStatusResponse, error) {
-	return serve(ctx, a, method{name: "clusterStatus", access: reads}, req, func(c call) (*admin.TClusterStatusResponse, error) {
+	return serve(ctx, a, "clusterStatus", req, (*remote).ClusterStatus, func(c call) (*admin.TClusterStatusResponse, error) {
 		if a.cfg.Cluster == nil {
 			return nil, errNoCluster()
 		}
@@ -42,8 +42,7 @@ func (a *Admin) ClusterStatus(ctx context.Context, req *admin.TListRequest) (*ad
 
 // AddMember lets a node join the cluster.
 func (a *Admin) AddMember(ctx context.Context, req *admin.TAddMemberRequest) (*admin.TClusterMember, error) {
-	m := method{name: "addMember", access: writes, lost: lookAtCluster}
-	return serve(ctx, a, m, req, func(c call) (*admin.TClusterMember, error) {
+	return serve(ctx, a, "addMember", req, (*remote).AddMember, func(c call) (*admin.TClusterMember, error) {
 		var f fields
 		id, address := f.named("node_id", req.NodeID), f.named("address", req.Address)
 		return a.member(&f, func() (Member, error) { return a.cfg.Cluster.AddMember(c, c.actor, id, address) })
@@ -52,8 +51,7 @@ func (a *Admin) AddMember(ctx context.Context, req *admin.TAddMemberRequest) (*a
 
 // ReplaceMember lets another instance take a member's place.
 func (a *Admin) ReplaceMember(ctx context.Context, req *admin.TReplaceMemberRequest) (*admin.TClusterMember, error) {
-	m := method{name: "replaceMember", access: writes, lost: lookAtCluster}
-	return serve(ctx, a, m, req, func(c call) (*admin.TClusterMember, error) {
+	return serve(ctx, a, "replaceMember", req, (*remote).ReplaceMember, func(c call) (*admin.TClusterMember, error) {
 		var f fields
 		id, address := f.named("node_id", req.NodeID), f.bounded("address", req.Address, maxNodeName)
 		return a.member(&f, func() (Member, error) { return a.cfg.Cluster.ReplaceMember(c, c.actor, id, address) })
@@ -76,8 +74,7 @@ func (a *Admin) member(f *fields, change func() (Member, error)) (*admin.TCluste
 
 // RemoveMember takes a member out of the cluster.
 func (a *Admin) RemoveMember(ctx context.Context, req *admin.TMemberRequest) (*admin.TRemoveResponse, error) {
-	m := method{name: "removeMember", access: writes, lost: lookAtCluster}
-	return serve(ctx, a, m, req, func(c call) (*admin.TRemoveResponse, error) {
+	return serve(ctx, a, "removeMember", req, (*remote).RemoveMember, func(c call) (*admin.TRemoveResponse, error) {
 		var f fields
 		id := f.named("node_id", req.NodeID)
 		if f.refusal != nil {
@@ -92,8 +89,7 @@ func (a *Admin) RemoveMember(ctx context.Context, req *admin.TMemberRequest) (*a
 
 // TransferLeader hands the leadership over.
 func (a *Admin) TransferLeader(ctx context.Context, req *admin.TTransferLeaderRequest) (*admin.TTransferLeaderResponse, error) {
-	m := method{name: "transferLeader", access: writes, lost: lookAtCluster}
-	return serve(ctx, a, m, req, func(c call) (*admin.TTransferLeaderResponse, error) {
+	return serve(ctx, a, "transferLeader", req, (*remote).TransferLeader, func(c call) (*admin.TTransferLeaderResponse, error) {
 		var f fields
 		id := f.bounded("node_id", req.NodeID, maxNodeName)
 		if f.refusal != nil {
@@ -107,6 +103,24 @@ func (a *Admin) TransferLeader(ctx context.Context, req *admin.TTransferLeaderRe
 			return nil, err
 		}
 		return &admin.TTransferLeaderResponse{NewLeader_: leader}, nil
+	})
+}
+
+// ReopenCluster ends the quarantine that a restore or a recovery began.
+func (a *Admin) ReopenCluster(ctx context.Context, req *admin.TReopenClusterRequest) (*admin.TReopenClusterResponse, error) {
+	return serve(ctx, a, "reopenCluster", req, (*remote).ReopenCluster, func(c call) (*admin.TReopenClusterResponse, error) {
+		var f fields
+		note := f.optionalText("note", req.Note)
+		if f.refusal != nil {
+			return nil, f.refusal
+		}
+		_, err := a.cfg.Journal.Propose(c, job.Reopen{
+			Header: a.header(c), Note: note, MastersStopped: req.GetMastersStopped(), BackendsRestarted: req.GetBackendsRestarted(),
+		})
+		if err != nil {
+			return nil, err
+		}
+		return &admin.TReopenClusterResponse{Node: wireStatus(a.cfg.Node.Status())}, nil
 	})
 }
 

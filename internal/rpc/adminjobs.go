@@ -11,8 +11,7 @@ import (
 
 // Submit admits a job, or says why not, or says what it would do.
 func (a *Admin) Submit(ctx context.Context, req *admin.TSubmitRequest) (*admin.TSubmitResponse, error) {
-	m := method{name: "submit", access: writes, lost: repeatSubmit}
-	return serve(ctx, a, m, req, func(c call) (*admin.TSubmitResponse, error) {
+	return serve(ctx, a, "submit", req, (*remote).Submit, func(c call) (*admin.TSubmitResponse, error) {
 		s, refusal := submissionOf(req)
 		if refusal != nil {
 			return nil, refusal
@@ -69,7 +68,7 @@ func submissionOf(req *admin.TSubmitRequest) (job.Submission, *job.Refusal) {
 
 // GetJob returns a job.
 func (a *Admin) GetJob(ctx context.Context, req *admin.TGetJobRequest) (*admin.TJob, error) {
-	return serve(ctx, a, method{name: "getJob", access: reads}, req, func(call) (*admin.TJob, error) {
+	return serve(ctx, a, "getJob", req, (*remote).GetJob, func(call) (*admin.TJob, error) {
 		rec, err := a.job(req.JobID)
 		if err != nil {
 			return nil, err
@@ -83,7 +82,7 @@ const maxPage = 4 << 20
 
 // ListJobs returns one page of the jobs that match, newest first.
 func (a *Admin) ListJobs(ctx context.Context, req *admin.TListJobsRequest) (*admin.TListJobsResponse, error) {
-	return serve(ctx, a, method{name: "listJobs", access: reads}, req, func(call) (*admin.TListJobsResponse, error) {
+	return serve(ctx, a, "listJobs", req, (*remote).ListJobs, func(call) (*admin.TListJobsResponse, error) {
 		q, refusal := queryOf(req)
 		if refusal != nil {
 			return nil, refusal
@@ -181,7 +180,7 @@ func queryOf(req *admin.TListJobsRequest) (job.Query, *job.Refusal) {
 
 // JobHistory returns a job's events.
 func (a *Admin) JobHistory(ctx context.Context, req *admin.TJobHistoryRequest) (*admin.TJobHistoryResponse, error) {
-	return serve(ctx, a, method{name: "jobHistory", access: reads}, req, func(call) (*admin.TJobHistoryResponse, error) {
+	return serve(ctx, a, "jobHistory", req, (*remote).JobHistory, func(call) (*admin.TJobHistoryResponse, error) {
 		rec, err := a.job(req.JobID)
 		if err != nil {
 			return nil, err

@@ -12,15 +12,14 @@ import (
 
 // ListSettings returns every setting, by name.
 func (a *Admin) ListSettings(ctx context.Context, req *admin.TListRequest) (*admin.TListSettingsResponse, error) {
-	return serve(ctx, a, method{name: "listSettings", access: reads}, req, func(call) (*admin.TListSettingsResponse, error) {
+	return serve(ctx, a, "listSettings", req, (*remote).ListSettings, func(call) (*admin.TListSettingsResponse, error) {
 		return a.settings()
 	})
 }
 
 // SetSettings changes settings: all of them or none.
 func (a *Admin) SetSettings(ctx context.Context, req *admin.TSetSettingsRequest) (*admin.TListSettingsResponse, error) {
-	m := method{name: "setSettings", access: writes, lost: lookAtSettings}
-	return serve(ctx, a, m, req, func(c call) (*admin.TListSettingsResponse, error) {
+	return serve(ctx, a, "setSettings", req, (*remote).SetSettings, func(c call) (*admin.TListSettingsResponse, error) {
 		values := make([]job.SettingValue, 0, len(req.Values))
 		for _, v := range req.Values {
 			canonical, refusal := job.CheckSetting(v.Name, v.Value)
@@ -35,8 +34,7 @@ func (a *Admin) SetSettings(ctx context.Context, req *admin.TSetSettingsRequest)
 
 // ResetSettings puts settings back to their defaults.
 func (a *Admin) ResetSettings(ctx context.Context, req *admin.TResetSettingsRequest) (*admin.TListSettingsResponse, error) {
-	m := method{name: "resetSettings", access: writes, lost: lookAtSettings}
-	return serve(ctx, a, m, req, func(c call) (*admin.TListSettingsResponse, error) {
+	return serve(ctx, a, "resetSettings", req, (*remote).ResetSettings, func(c call) (*admin.TListSettingsResponse, error) {
 		values := make([]job.SettingValue, 0, len(req.Names))
 		defs := job.SettingDefs()
 		for _, name := range req.Names {
@@ -102,7 +100,7 @@ func (a *Admin) settings() (*admin.TListSettingsResponse, error) {
 
 // SettingsHistory returns who changed what, newest first.
 func (a *Admin) SettingsHistory(ctx context.Context, req *admin.TSettingsHistoryRequest) (*admin.TSettingsHistoryResponse, error) {
-	return serve(ctx, a, method{name: "settingsHistory", access: reads}, req, func(call) (*admin.TSettingsHistoryResponse, error) {
+	return serve(ctx, a, "settingsHistory", req, (*remote).SettingsHistory, func(call) (*admin.TSettingsHistoryResponse, error) {
 		var f fields
 		name := f.optionalText("name", req.Name)
 		limit := f.upTo("limit", wide(req.Limit), job.MaxPageLimit, job.DefaultPageLimit)

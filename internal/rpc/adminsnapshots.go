@@ -21,7 +21,7 @@ func errNoSnapshots() error {
 
 // SnapshotBegin makes a snapshot for reading.
 func (a *Admin) SnapshotBegin(ctx context.Context, req *admin.TSnapshotBeginRequest) (*admin.TSnapshotInfo, error) {
-	return serve(ctx, a, method{name: "snapshotBegin", access: reads}, req, func(c call) (*admin.TSnapshotInfo, error) {
+	return serve(ctx, a, "snapshotBegin", req, (*remote).SnapshotBegin, func(c call) (*admin.TSnapshotInfo, error) {
 		if a.cfg.Snapshots == nil {
 			return nil, errNoSnapshots()
 		}
@@ -39,7 +39,7 @@ func (a *Admin) SnapshotBegin(ctx context.Context, req *admin.TSnapshotBeginRequ
 
 // SnapshotRead returns a part of an open snapshot.
 func (a *Admin) SnapshotRead(ctx context.Context, req *admin.TSnapshotReadRequest) (*admin.TSnapshotReadResponse, error) {
-	return serve(ctx, a, method{name: "snapshotRead", access: reads}, req, func(c call) (*admin.TSnapshotReadResponse, error) {
+	return serve(ctx, a, "snapshotRead", req, (*remote).SnapshotRead, func(c call) (*admin.TSnapshotReadResponse, error) {
 		var f fields
 		id, offset := f.named("id", req.ID), req.GetOffset()
 		limit := int(f.upTo("limit", wide(req.Limit), MaxSnapshotChunk, MaxSnapshotChunk))
@@ -65,7 +65,7 @@ func (a *Admin) SnapshotRead(ctx context.Context, req *admin.TSnapshotReadReques
 
 // SnapshotEnd closes an open snapshot; one that is not there is closed already.
 func (a *Admin) SnapshotEnd(ctx context.Context, req *admin.TSnapshotEndRequest) (*admin.TSnapshotEndResponse, error) {
-	return serve(ctx, a, method{name: "snapshotEnd", access: reads}, req, func(call) (*admin.TSnapshotEndResponse, error) {
+	return serve(ctx, a, "snapshotEnd", req, (*remote).SnapshotEnd, func(call) (*admin.TSnapshotEndResponse, error) {
 		var f fields
 		id := f.named("id", req.ID)
 		if f.refusal != nil {

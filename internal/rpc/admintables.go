@@ -12,8 +12,7 @@ import (
 
 // PutCatalog creates or changes a catalog.
 func (a *Admin) PutCatalog(ctx context.Context, req *admin.TPutCatalogRequest) (*admin.TCatalog, error) {
-	m := method{name: "putCatalog", access: writes, lost: lookAtCatalogs}
-	return serve(ctx, a, m, req, func(c call) (*admin.TCatalog, error) {
+	return serve(ctx, a, "putCatalog", req, (*remote).PutCatalog, func(c call) (*admin.TCatalog, error) {
 		catalog, expected, refusal := catalogOf(req)
 		if refusal != nil {
 			return nil, refusal
@@ -60,7 +59,7 @@ func catalogOf(req *admin.TPutCatalogRequest) (job.Catalog, int64, *job.Refusal)
 
 // GetCatalog returns a catalog.
 func (a *Admin) GetCatalog(ctx context.Context, req *admin.TGetCatalogRequest) (*admin.TCatalog, error) {
-	return serve(ctx, a, method{name: "getCatalog", access: reads}, req, func(call) (*admin.TCatalog, error) {
+	return serve(ctx, a, "getCatalog", req, (*remote).GetCatalog, func(call) (*admin.TCatalog, error) {
 		var f fields
 		name := f.text("name", req.Name)
 		if f.refusal != nil {
@@ -81,7 +80,7 @@ func (a *Admin) GetCatalog(ctx context.Context, req *admin.TGetCatalogRequest) (
 
 // ListCatalogs returns every catalog, by name.
 func (a *Admin) ListCatalogs(ctx context.Context, req *admin.TListRequest) (*admin.TListCatalogsResponse, error) {
-	return serve(ctx, a, method{name: "listCatalogs", access: reads}, req, func(call) (*admin.TListCatalogsResponse, error) {
+	return serve(ctx, a, "listCatalogs", req, (*remote).ListCatalogs, func(call) (*admin.TListCatalogsResponse, error) {
 		answer := &admin.TListCatalogsResponse{Catalogs: []*admin.TCatalog{}}
 		a.cfg.State.Read(func(v View) {
 			for _, c := range v.Catalogs() {
@@ -94,8 +93,7 @@ func (a *Admin) ListCatalogs(ctx context.Context, req *admin.TListRequest) (*adm
 
 // RemoveCatalog removes a catalog that no open job uses.
 func (a *Admin) RemoveCatalog(ctx context.Context, req *admin.TGetCatalogRequest) (*admin.TRemoveResponse, error) {
-	m := method{name: "removeCatalog", access: writes, lost: lookAtCatalogs}
-	return serve(ctx, a, m, req, func(c call) (*admin.TRemoveResponse, error) {
+	return serve(ctx, a, "removeCatalog", req, (*remote).RemoveCatalog, func(c call) (*admin.TRemoveResponse, error) {
 		var f fields
 		name := f.text("name", req.Name)
 		if f.refusal != nil {
@@ -108,8 +106,7 @@ func (a *Admin) RemoveCatalog(ctx context.Context, req *admin.TGetCatalogRequest
 
 // AddBackend registers a backend.
 func (a *Admin) AddBackend(ctx context.Context, req *admin.TAddBackendRequest) (*admin.TBackend, error) {
-	m := method{name: "addBackend", access: writes, lost: lookAtBackends}
-	return serve(ctx, a, m, req, func(c call) (*admin.TBackend, error) {
+	return serve(ctx, a, "addBackend", req, (*remote).AddBackend, func(c call) (*admin.TBackend, error) {
 		var f fields
 		cmd := job.AddBackend{Header: a.header(c), Address: job.Address{
 			Host: f.text("host", req.Host), BePort: f.port("be_port", req.BePort), HeartbeatPort: f.port("heartbeat_port", req.HeartbeatPort),
@@ -133,7 +130,7 @@ func (a *Admin) AddBackend(ctx context.Context, req *admin.TAddBackendRequest) (
 
 // ListBackends returns every backend, by id, as this leader's heartbeats see it.
 func (a *Admin) ListBackends(ctx context.Context, req *admin.TListRequest) (*admin.TListBackendsResponse, error) {
-	return serve(ctx, a, method{name: "listBackends", access: reads}, req, func(call) (*admin.TListBackendsResponse, error) {
+	return serve(ctx, a, "listBackends", req, (*remote).ListBackends, func(call) (*admin.TListBackendsResponse, error) {
 		answer := &admin.TListBackendsResponse{Backends: []*admin.TBackend{}}
 		a.cfg.State.Read(func(v View) {
 			for _, b := range v.Backends() {
@@ -149,8 +146,7 @@ func (a *Admin) ListBackends(ctx context.Context, req *admin.TListRequest) (*adm
 
 // RemoveBackend forgets a backend that holds no slot.
 func (a *Admin) RemoveBackend(ctx context.Context, req *admin.TBackendRequest) (*admin.TRemoveResponse, error) {
-	m := method{name: "removeBackend", access: writes, lost: lookAtBackends}
-	return serve(ctx, a, m, req, func(c call) (*admin.TRemoveResponse, error) {
+	return serve(ctx, a, "removeBackend", req, (*remote).RemoveBackend, func(c call) (*admin.TRemoveResponse, error) {
 		var f fields
 		id := f.positive("backend_id", req.BackendID)
 		if f.refusal != nil {
@@ -163,16 +159,18 @@ func (a *Admin) RemoveBackend(ctx context.Context, req *admin.TBackendRequest) (
 
 // DrainBackend keeps new jobs from a backend.
 func (a *Admin) DrainBackend(ctx context.Context, req *admin.TBackendRequest) (*admin.TBackend, error) {
-	return a.setBackendState(ctx, "drainBackend", req, job.BackendDraining)
+	return a.setBackendState(ctx, "drainBackend", req, (*remote).DrainBackend, job.BackendDraining)
 }
 
 // UndrainBackend lets a backend take jobs again.
 func (a *Admin) UndrainBackend(ctx context.Context, req *admin.TBackendRequest) (*admin.TBackend, error) {
-	return a.setBackendState(ctx, "undrainBackend", req, job.BackendActive)
+	return a.setBackendState(ctx, "undrainBackend", req, (*remote).UndrainBackend, job.BackendActive)
 }
 
-func (a *Admin) setBackendState(ctx context.Context, name string, req *admin.TBackendRequest, to job.BackendState) (*admin.TBackend, error) {
-	return serve(ctx, a, method{name: name, access: writes, lost: lookAtBackends}, req, func(c call) (*admin.TBackend, error) {
+func (a *Admin) setBackendState(ctx context.Context, name string, req *admin.TBackendRequest, there elsewhere[*admin.TBackendRequest, *admin.TBackend],
+	to job.BackendState,
+) (*admin.TBackend, error) {
+	return serve(ctx, a, name, req, there, func(c call) (*admin.TBackend, error) {
 		var f fields
 		id := f.positive("backend_id", req.BackendID)
 		if f.refusal != nil {

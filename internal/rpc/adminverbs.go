@@ -10,24 +10,24 @@ import (
 
 // CancelJob ends a PENDING job.
 func (a *Admin) CancelJob(ctx context.Context, req *admin.TJobVerbRequest) (*admin.TJob, error) {
-	return a.verb(ctx, "cancelJob", req, func(h job.Header, id job.ID, expected job.Revision, note string) job.Command {
+	return a.verb(ctx, "cancelJob", req, (*remote).CancelJob, func(h job.Header, id job.ID, expected job.Revision, note string) job.Command {
 		return job.Cancel{Header: h, Job: id, Expected: expected, Note: note}
 	})
 }
 
 // ReleaseSlot releases the slot of a terminal job.
 func (a *Admin) ReleaseSlot(ctx context.Context, req *admin.TJobVerbRequest) (*admin.TJob, error) {
-	return a.verb(ctx, "releaseSlot", req, func(h job.Header, id job.ID, expected job.Revision, note string) job.Command {
+	return a.verb(ctx, "releaseSlot", req, (*remote).ReleaseSlot, func(h job.Header, id job.ID, expected job.Revision, note string) job.Command {
 		return job.ReleaseSlot{Header: h, Job: id, Expected: expected, Note: note}
 	})
 }
 
 // verb proposes what an operator does to a job. Without an expected revision it is the one the job
 // has now.
-func (a *Admin) verb(ctx context.Context, name string, req *admin.TJobVerbRequest,
+func (a *Admin) verb(ctx context.Context, name string, req *admin.TJobVerbRequest, there elsewhere[*admin.TJobVerbRequest, *admin.TJob],
 	command func(job.Header, job.ID, job.Revision, string) job.Command,
 ) (*admin.TJob, error) {
-	return serve(ctx, a, method{name: name, access: writes, lost: lookAtJob}, req, func(c call) (*admin.TJob, error) {
+	return serve(ctx, a, name, req, there, func(c call) (*admin.TJob, error) {
 		var f fields
 		id := job.ID(f.positive("job_id", req.JobID))
 		note := f.optionalText("note", req.Note)
@@ -57,8 +57,7 @@ func (a *Admin) verb(ctx context.Context, name string, req *admin.TJobVerbReques
 
 // ForceReleaseJob releases what an UNKNOWN job holds.
 func (a *Admin) ForceReleaseJob(ctx context.Context, req *admin.TJobVerbRequest) (*admin.TJob, error) {
-	m := method{name: "forceReleaseJob", access: writes, lost: repeatRelease}
-	return serve(ctx, a, m, req, func(c call) (*admin.TJob, error) {
+	return serve(ctx, a, "forceReleaseJob", req, (*remote).ForceReleaseJob, func(c call) (*admin.TJob, error) {
 		var f fields
 		id := job.ID(f.positive("job_id", req.JobID))
 		note := f.optionalText("note", req.Note)
@@ -83,7 +82,7 @@ func (a *Admin) ForceReleaseJob(ctx context.Context, req *admin.TJobVerbRequest)
 
 // ExplainJob says why a job is where it is.
 func (a *Admin) ExplainJob(ctx context.Context, req *admin.TGetJobRequest) (*admin.TExplainJobResponse, error) {
-	return serve(ctx, a, method{name: "explainJob", access: reads}, req, func(call) (*admin.TExplainJobResponse, error) {
+	return serve(ctx, a, "explainJob", req, (*remote).ExplainJob, func(call) (*admin.TExplainJobResponse, error) {
 		rec, err := a.job(req.JobID)
 		if err != nil {
 			return nil, err

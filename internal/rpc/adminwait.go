@@ -23,7 +23,7 @@ func waitOf(f *fields, ms *int64) time.Duration {
 // WaitJob answers when a job's revision is above one, or the wait is over, or this server begins to
 // stop; with the job as it then is.
 func (a *Admin) WaitJob(ctx context.Context, req *admin.TWaitJobRequest) (*admin.TJob, error) {
-	return serve(ctx, a, method{name: "waitJob", access: reads}, req, func(c call) (*admin.TJob, error) {
+	return serve(ctx, a, "waitJob", req, (*remote).WaitJob, func(c call) (*admin.TJob, error) {
 		var f fields
 		wait := waitOf(&f, req.WaitMs)
 		after := job.Revision(-1)
@@ -50,7 +50,7 @@ func (a *Admin) WaitJob(ctx context.Context, req *admin.TWaitJobRequest) (*admin
 // wait calls look at each applied change until it is satisfied, the time is up, or nobody waits any
 // more. An answer that tells of no change is as current as one that does: this node may have been
 // deposed meanwhile, and its state be old.
-func (a *Admin) wait(ctx context.Context, wait time.Duration, look func() (bool, error)) error {
+func (a *Admin) wait(c call, wait time.Duration, look func() (bool, error)) error {
 	over := time.NewTimer(wait)
 	defer over.Stop()
 	for {
@@ -62,12 +62,14 @@ func (a *Admin) wait(ctx context.Context, wait time.Duration, look func() (bool,
 		case <-changed:
 			continue
 		case <-over.C:
-		case <-thriftnet.Draining(ctx):
-		case <-thriftnet.Gone(ctx):
-		case <-ctx.Done():
+		case <-thriftnet.Draining(c):
+		case <-thriftnet.Gone(c):
+		case <-c.Done():
 		}
-		if err := a.barrier(ctx); err != nil {
-			return err
+		if !c.stale {
+			if err := a.barrier(c); err != nil {
+				return err
+			}
 		}
 		_, err := look()
 		return err
@@ -86,7 +88,7 @@ type watch struct {
 
 // WatchJobs answers with the events after an index of the Raft log, as soon as there are any.
 func (a *Admin) WatchJobs(ctx context.Context, req *admin.TWatchJobsRequest) (*admin.TWatchJobsResponse, error) {
-	return serve(ctx, a, method{name: "watchJobs", access: reads}, req, func(c call) (*admin.TWatchJobsResponse, error) {
+	return serve(ctx, a, "watchJobs", req, (*remote).WatchJobs, func(c call) (*admin.TWatchJobsResponse, error) {
 		var f fields
 		w := watch{job: req.JobID, limit: int(f.upTo("limit", wide(req.Limit), job.MaxPageLimit, defaultEvents))}
 		wait := waitOf(&f, req.WaitMs)

@@ -53,6 +53,7 @@ type View interface {
 	Backends() []*job.Backend // by id
 	Backend(id job.BackendID) *job.Backend
 	SlotsHeld(id job.BackendID) int
+	Tokens() []*job.Token // by name
 }
 
 // ErrNotLeader says that this node does not lead, or does not serve yet.
@@ -65,17 +66,16 @@ type Barrier interface {
 	ReadBarrier(ctx context.Context) error
 }
 
-// Leader is who decides reports now.
+// Leader is who serves what only the leader may.
 type Leader struct {
 	Self   bool   // this node leads and serves
-	Report string // else: the leader's report address
+	NodeID string // else: who leads
 }
 
-// Leadership finds who decides reports.
+// Leadership finds the leader.
 type Leadership interface {
 	Barrier
-	// WaitLeader waits until this node leads and serves, or another leader's report address is
-	// known, or ctx ends.
+	// WaitLeader waits until this node leads and serves, or another leader is known, or ctx ends.
 	WaitLeader(ctx context.Context) (Leader, error)
 }
 

@@ -218,6 +218,14 @@ func (m *master) WaitLeader(ctx context.Context) (Leader, error) {
 	return Leader{Self: true}, nil
 }
 
+// following is a master that looks for its leader in a way of its own.
+type following struct {
+	*master
+	find func(context.Context) (Leader, error)
+}
+
+func (f following) WaitLeader(ctx context.Context) (Leader, error) { return f.find(ctx) }
+
 func (m *master) CloseLatch(id job.ID, invocation string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -350,7 +358,7 @@ func newBench(t testing.TB) *bench {
 		Journal: b, State: b, Leadership: b, Latches: b, Clock: b, Logger: logger, Metrics: metrics, Hold: 100 * time.Millisecond,
 	})
 	b.admin = NewAdmin(AdminConfig{
-		Journal: b, State: b, Barrier: b, Submitter: b, Releaser: b, Explainer: b, Inspector: b, Liveness: b.master, Node: b, Clock: b, Logger: logger, Metrics: metrics,
+		Journal: b, State: b, Leadership: b, Submitter: b, Releaser: b, Explainer: b, Inspector: b, Liveness: b.master, Node: b, Clock: b, Logger: logger, Metrics: metrics, Wait: 100 * time.Millisecond,
 	})
 	return b
 }

@@ -17,7 +17,15 @@ type Metrics struct {
 	requests  *prometheus.CounterVec
 	seconds   *prometheus.HistogramVec
 	incidents *prometheus.CounterVec
+	forwards  *prometheus.CounterVec
 }
+
+// What became of a call that was forwarded.
+const (
+	forwardAnswered = "answered" // by the leader, a refusal too
+	forwardUnsent   = "unsent"   // the leader could not be reached
+	forwardLost     = "lost"     // it may have been served
+)
 
 // NewMetrics registers the metrics.
 func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
@@ -39,9 +47,13 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 			Name: "lancemaster_rpc_incidents_total",
 			Help: "What went wrong on a Thrift port outside of any handler: refused connections, unreadable requests, panics.",
 		}, []string{"service", "kind"}),
+		forwards: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "lancemaster_rpc_forwarded_total",
+			Help: "Thrift requests that this node handed to the leader, by whether they were answered, certainly not sent, or lost.",
+		}, []string{"service", "result"}),
 	}
 	var err error
-	for _, c := range []prometheus.Collector{m.reports, m.requests, m.seconds, m.incidents} {
+	for _, c := range []prometheus.Collector{m.reports, m.requests, m.seconds, m.incidents, m.forwards} {
 		err = errors.Join(err, r.Register(c))
 	}
 	if err != nil {
@@ -59,6 +71,11 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 func (m *Metrics) answered(service, method, code string, took time.Duration) {
 	m.requests.WithLabelValues(service, method, code).Inc()
 	m.seconds.WithLabelValues(service, method).Observe(took.Seconds())
+}
+
+// forwarded counts one request that was handed to the leader.
+func (m *Metrics) forwarded(service, result string) {
+	m.forwards.WithLabelValues(service, result).Inc()
 }
 
 // observe returns what a server of the service tells its incidents to.

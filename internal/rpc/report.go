@@ -44,13 +44,6 @@ var fates = []fate{
 // holdTime is how long a report waits for a leader.
 const holdTime = 10 * time.Second
 
-// Forwarder hands a report to the leader that listens at an address, once, and returns its answer. An
-// error fails the backend's call.
-type Forwarder interface {
-	ForwardResult(ctx context.Context, leader string, r *report.TLanceIndexJobReport) (*shared.TStatus, error)
-	ForwardTermination(ctx context.Context, leader string, r *report.TLanceIndexJobTerminationReport) (*shared.TStatus, error)
-}
-
 // ReportConfig is what the report service stands on.
 type ReportConfig struct {
 	Journal    Journal
@@ -108,7 +101,9 @@ func (s *Reports) ReportLanceIndexJobResult_(ctx context.Context, r *report.TLan
 			return verdict{}, nil, errNoArgument
 		}
 		e := resultEnvelope(r)
-		return s.handle(ctx, e, func(leader string) (*shared.TStatus, error) { return s.cfg.Forward.ForwardResult(ctx, leader, r) })
+		return s.handle(ctx, e, func(ctx context.Context) (*shared.TStatus, error) {
+			return s.leaderService().ReportLanceIndexJobResult_(ctx, r)
+		})
 	})
 }
 
@@ -119,8 +114,8 @@ func (s *Reports) ReportLanceIndexJobTermination(ctx context.Context, r *report.
 			return verdict{}, nil, errNoArgument
 		}
 		e := terminationEnvelope(r)
-		return s.handle(ctx, e, func(leader string) (*shared.TStatus, error) {
-			return s.cfg.Forward.ForwardTermination(ctx, leader, r)
+		return s.handle(ctx, e, func(ctx context.Context) (*shared.TStatus, error) {
+			return s.leaderService().ReportLanceIndexJobTermination(ctx, r)
 		})
 	})
 }
@@ -165,31 +160,16 @@ func (s *Reports) log(ctx context.Context, kind string, v verdict) {
 }
 
 // handle finds who decides and, where that is this node, decides.
-func (s *Reports) handle(ctx context.Context, e envelope, forward func(leader string) (*shared.TStatus, error)) (verdict, *shared.TStatus, error) {
+func (s *Reports) handle(ctx context.Context, e envelope, forward func(context.Context) (*shared.TStatus, error)) (verdict, *shared.TStatus, error) {
 	if why := e.malformed(); why != "" {
 		return verdict{fate: fateMalformed, job: e.id.Job, detail: why}, nil, nil
 	}
 	if v, forged := s.forged(e); forged {
 		return v, nil, nil
 	}
-	hold, end := untilDraining(ctx, s.cfg.Hold)
-	leader, err := s.lead(hold)
-	end()
-	if err != nil {
-		if draining(ctx) {
-			err = errStopping
-		}
-		return verdict{}, nil, err
-	}
-	if !leader.Self {
-		if s.cfg.Forward == nil {
-			return verdict{}, nil, errNoLeader
-		}
-		answer, err := forward(leader.Report)
-		if err != nil || answer == nil {
-			return verdict{}, nil, errNotRecorded
-		}
-		return verdict{}, answer, nil
+	leader, answer, err := s.find(ctx, e, forward)
+	if err != nil || !leader.Self {
+		return verdict{}, answer, err
 	}
 	v, err := s.decide(ctx, e)
 	if err != nil && draining(ctx) {
@@ -201,6 +181,42 @@ func (s *Reports) handle(ctx context.Context, e envelope, forward func(leader st
 		return verdict{}, nil, errNotRecorded
 	}
 	return v, nil, nil
+}
+
+// find holds a report until a leader is known. One that is another node gets the report, once: only a
+// report that certainly did not leave this node is held on for the next one.
+func (s *Reports) find(ctx context.Context, e envelope, forward func(context.Context) (*shared.TStatus, error)) (Leader, *shared.TStatus, error) {
+	hold, end := untilDraining(ctx, s.cfg.Hold)
+	defer end()
+	for pause := leadPause; ; pause = min(2*pause, maxLeadPause) {
+		leader, err := s.lead(hold)
+		switch {
+		case err != nil && draining(ctx):
+			return leader, nil, errStopping
+		case err != nil || leader.Self:
+			return leader, nil, err
+		case s.cfg.Forward == nil || forwarded(ctx):
+			return leader, nil, errNoLeader
+		}
+		answer, err := forward(ctx)
+		switch {
+		case err == nil && answer != nil:
+			s.cfg.Metrics.forwarded(serviceReport, forwardAnswered)
+			return leader, answer, nil
+		case err != nil && isUnsent(err):
+			s.cfg.Metrics.forwarded(serviceReport, forwardUnsent)
+			if rest(hold, pause) {
+				continue
+			}
+			if draining(ctx) {
+				return leader, nil, errStopping
+			}
+		default:
+			s.cfg.Metrics.forwarded(serviceReport, forwardLost)
+		}
+		s.cfg.Logger.Warn("a report could not be forwarded; its sender will try again", "job", int64(e.id.Job), "leader", leader.NodeID)
+		return leader, nil, errNotRecorded
+	}
 }
 
 // forged drops a report without the right secret before it costs the journal anything. A job's secret
@@ -235,11 +251,7 @@ func (s *Reports) lead(ctx context.Context) (Leader, error) {
 			return Leader{}, errNotRecorded
 		}
 		// Lost between the two; a little later somebody leads.
-		timer := time.NewTimer(leadPause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !rest(ctx, leadPause) {
 			return Leader{}, errNoLeader
 		}
 	}
@@ -269,9 +281,6 @@ func draining(ctx context.Context) bool {
 		return false
 	}
 }
-
-// leadPause keeps a node that leads and loses in turn from spinning.
-const leadPause = 50 * time.Millisecond
 
 // verdict is what became of a report that was decided.
 type verdict struct {

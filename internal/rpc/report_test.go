@@ -362,7 +362,7 @@ func TestReportsThatCannotBeJournaledFail(t *testing.T) {
 			b.leader = func(ctx context.Context) (Leader, error) { <-ctx.Done(); return Leader{}, ctx.Err() }
 		},
 		"another leads, and nothing forwards": func(b *bench) {
-			b.leader = func(context.Context) (Leader, error) { return Leader{Report: "10.0.0.2:9020"}, nil }
+			b.leader = func(context.Context) (Leader, error) { return Leader{NodeID: "n2"}, nil }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -424,44 +424,6 @@ func TestReportIsHeldForALeader(t *testing.T) {
 	}
 	if b.record(t, r.ID).State != job.StateCommitted {
 		t.Error("the report was not applied")
-	}
-}
-
-type forwarder struct {
-	to     []string
-	answer *shared.TStatus
-	err    error
-}
-
-func (f *forwarder) ForwardResult(_ context.Context, to string, _ *report.TLanceIndexJobReport) (*shared.TStatus, error) {
-	f.to = append(f.to, to)
-	return f.answer, f.err
-}
-
-func (f *forwarder) ForwardTermination(_ context.Context, to string, _ *report.TLanceIndexJobTerminationReport) (*shared.TStatus, error) {
-	f.to = append(f.to, to)
-	return f.answer, f.err
-}
-
-func TestForwardOnce(t *testing.T) {
-	b := newBench(t)
-	r := b.running(t, "a")
-	b.leader = func(context.Context) (Leader, error) { return Leader{Report: "10.0.0.2:9020"}, nil }
-	f := &forwarder{answer: &shared.TStatus{ErrorMsgs: []string{"stale: told by the leader"}}}
-	b.reports.cfg.Forward = f
-	answer, err := b.reports.ReportLanceIndexJobResult_(t.Context(), reportOf(r, nativeOK))
-	if err != nil || answer != f.answer {
-		t.Errorf("answered %v, %v; want the leader's answer", answer, err)
-	}
-	f.err = errLost
-	if _, err := b.reports.ReportLanceIndexJobTermination(t.Context(), terminationOf(r, reaped)); !errors.Is(err, errNotRecorded) {
-		t.Errorf("a lost answer: %v", err)
-	}
-	if !slices.Equal(f.to, []string{"10.0.0.2:9020", "10.0.0.2:9020"}) {
-		t.Errorf("forwarded to %v", f.to)
-	}
-	if len(b.commands()) > 0 {
-		t.Error("a follower proposed")
 	}
 }
 

@@ -113,11 +113,11 @@ func TestWaitersAreAnsweredAtAStop(t *testing.T) {
 	pending := b.admit(t, "a", job.MutationCreate)
 	r := b.running(t, "b")
 	held := make(chan struct{})
-	b.leader = func(ctx context.Context) (Leader, error) {
+	b.reports.cfg.Leadership = following{b.master, func(ctx context.Context) (Leader, error) {
 		close(held)
 		<-ctx.Done()
 		return Leader{}, ctx.Err()
-	}
+	}}
 	b.reports.cfg.Hold = time.Minute
 	reports, admins := serveBoth(t, b)
 	waited, reported := make(chan error, 1), make(chan error, 1)
