@@ -148,7 +148,7 @@ func newRing(t *testing.T) *ring {
 		Journal: r.journal, State: rpcState{m}, Leadership: alwaysCurrent{}, Latches: alwaysCurrent{}, Clock: wallClock{}, Metrics: metrics,
 	})
 	r.admin = rpc.NewAdmin(rpc.AdminConfig{
-		Journal: r.journal, State: rpcState{m}, Barrier: alwaysCurrent{}, Releaser: r.releaser, Node: alwaysCurrent{}, Clock: wallClock{}, Metrics: metrics,
+		Journal: r.journal, State: rpcState{m}, Leadership: alwaysCurrent{}, Releaser: r.releaser, Node: alwaysCurrent{}, Clock: wallClock{}, Metrics: metrics,
 	})
 	r.must(job.Form{Header: head(), ClusterID: 1, Level: 1, Settings: job.DefaultSettings(), Members: jobtest.Members("master-1")})
 	r.set("admission.enabled", "true")
