@@ -66,8 +66,10 @@ var rooms = []room{
 	// Thrift over TCP with every bound that the library lacks, for servers and clients. Knows no service.
 	// gen-go is for its tests, which serve a generated service.
 	{path: "thriftnet", imports: []string{genGo}},
-	// Roles and tokens.
-	{path: "auth", imports: []string{"job"}},
+	// Certificates and CAs from files that change; what a certificate says of its holder.
+	{path: "tlsconf"},
+	// Roles and tokens; tlsconf says who holds a certificate.
+	{path: "auth", imports: []string{"job", "tlsconf"}},
 	// The Thrift servers and handlers, the client of backends; wire structs to domain and back.
 	{path: "rpc", imports: []string{"job", "command", "thriftnet", genGo}},
 	// Liveness, readiness and the metrics page.
@@ -84,8 +86,8 @@ var rooms = []room{
 	{path: "metrics", imports: []string{"config"}},
 	// Wires it all: New, Start, Stop, Addr. gen-go is for its tests, which report as backends do.
 	{path: "app", imports: []string{all, genGo}},
-	// One file per command. serve and dev need config and app; the rest only client.
-	{path: "cli", imports: []string{"client", "config", "app"}},
+	// One file per command. serve and dev need config and app, tls needs tlsconf; the rest only client.
+	{path: "cli", imports: []string{"client", "config", "app", "tlsconf"}},
 
 	// Real app instances with a transport that can be cut.
 	{path: "testcluster", imports: []string{"app", "client"}, testOnly: true},

@@ -1,0 +1,171 @@
+package tlsconf
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// maxFile bounds each file, in bytes.
+const maxFile = 1 << 20
+
+// Files are where a certificate, its private key and a bundle of CAs are, all in PEM. The certificate
+// and the key go together. Without a CA file a client trusts what the machine trusts, and a server
+// cannot ask for certificates.
+type Files struct {
+	Cert string // the certificate first, then what leads from it to a CA
+	Key  string
+	CA   string
+}
+
+func (f Files) check() error {
+	switch {
+	case (f.Cert == "") != (f.Key == ""):
+		return errors.New("a certificate and its key go together; name both files or neither")
+	case f.Cert == "" && f.CA == "":
+		return errors.New("no certificate and no CA file is named")
+	}
+	return nil
+}
+
+// content is what the files held at one moment.
+type content struct{ cert, key, ca []byte }
+
+func (f Files) read() (content, error) {
+	var c content
+	for _, one := range []struct {
+		what, path string
+		into       *[]byte
+	}{{"certificate", f.Cert, &c.cert}, {"key", f.Key, &c.key}, {"CA", f.CA, &c.ca}} {
+		if one.path == "" {
+			continue
+		}
+		var err error
+		if *one.into, err = readFile(one.path); err != nil {
+			return content{}, fmt.Errorf("cannot read the %s file: %w", one.what, err)
+		}
+	}
+	return c, nil
+}
+
+// readFile reads a small regular file. Anything else might never end, or never begin.
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > maxFile {
+		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxFile)
+	}
+	return b, nil
+}
+
+// digest tells one content from another without keeping the key.
+func (c content) digest() [sha256.Size]byte {
+	h := sha256.New()
+	for _, part := range [][]byte{c.cert, c.key, c.ca} {
+		sum := sha256.Sum256(part)
+		h.Write(sum[:])
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// loaded is what connections are made with. It is never changed, only replaced.
+type loaded struct {
+	cert     *tls.Certificate // nil: none is named
+	pool     *x509.CertPool   // nil: none is named
+	notAfter time.Time        // the first end among the certificate's chain; zero without a certificate
+}
+
+// load makes sense of the files' content. Its errors hold nothing of the key.
+func (f Files) load(c content, now time.Time) (*loaded, error) {
+	var l loaded
+	if f.Cert != "" {
+		pair, err := tls.X509KeyPair(c.cert, c.key)
+		if err != nil {
+			return nil, fmt.Errorf("the certificate %s and the key %s: %w", f.Cert, f.Key, err)
+		}
+		l.cert, l.notAfter = &pair, pair.Leaf.NotAfter
+		for _, der := range pair.Certificate[1:] {
+			above, err := x509.ParseCertificate(der)
+			if err != nil {
+				return nil, fmt.Errorf("the certificate %s: a certificate after the first cannot be read: %w", f.Cert, err)
+			}
+			if above.NotAfter.Before(l.notAfter) {
+				l.notAfter = above.NotAfter
+			}
+		}
+		if now.After(pair.Leaf.NotAfter) {
+			return nil, fmt.Errorf("the certificate %s expired at %s; issue a new one", f.Cert, pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
+		}
+		if now.Before(pair.Leaf.NotBefore) {
+			return nil, fmt.Errorf("the certificate %s is valid only from %s; check this machine's clock",
+				f.Cert, pair.Leaf.NotBefore.UTC().Format(time.RFC3339))
+		}
+	}
+	if f.CA != "" {
+		var err error
+		if l.pool, err = pool(c.ca); err != nil {
+			return nil, fmt.Errorf("the CA file %s: %w", f.CA, err)
+		}
+	}
+	return &l, nil
+}
+
+// pool reads a bundle of CAs. A bundle that is half understood would refuse people for no reason that
+// anybody could see, so everything in it must be a CA's certificate.
+func pool(bundle []byte) (*x509.CertPool, error) {
+	out, n := x509.NewCertPool(), 0
+	for {
+		var block *pem.Block
+		block, bundle = pem.Decode(bundle)
+		if block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			return nil, fmt.Errorf("it holds a block %.40q; only certificates belong there", block.Type)
+		}
+		ca, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("certificate %d in it cannot be read: %w", n+1, err)
+		}
+		if !ca.IsCA {
+			return nil, fmt.Errorf("certificate %d in it, %.128q, is no CA's; name the certificate that signed the others", n+1, ca.Subject.CommonName)
+		}
+		out.AddCert(ca)
+		n++
+	}
+	if n == 0 {
+		return nil, errors.New("it holds no certificate in PEM")
+	}
+	return out, nil
+}
+
+// openToOthers reports whether others than its owner may read the key file.
+func openToOthers(path string) (fs.FileMode, bool) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, false
+	}
+	mode := info.Mode().Perm()
+	return mode, mode&0o077 != 0
+}
