@@ -126,7 +126,9 @@ func (a *author) backend(n int) job.Command {
 }
 
 func (a *author) aboutCluster() job.Command {
-	switch n := a.choose.below(20); {
+	switch n := a.choose.below(30); {
+	case n >= 20:
+		return a.aboutRegistry(n)
 	case n < 4:
 		a.model.Position.Term++
 		return job.TermStart{Header: a.head(), Term: a.model.Position.Term}
@@ -143,12 +145,41 @@ func (a *author) aboutCluster() job.Command {
 	case n < 19:
 		return a.set("dispatch.max_per_round", fmt.Sprint(a.choose.below(50)))
 	default:
-		c := job.Quarantine{Header: a.head(), Incarnation: a.model.Cluster().Incarnation, Cause: "restored", Members: jobtest.Members("master-1")}
+		c := job.Quarantine{
+			Header: a.head(), Incarnation: a.model.Cluster().Incarnation, Cause: "restored",
+			Members: jobtest.Members("master-1", fmt.Sprint("m", a.choose.below(3))),
+		}
 		if a.choose.below(4) == 0 && !a.calm {
 			c.Incarnation++
 		}
 		return c
 	}
+}
+
+// aboutRegistry is about members, tokens and the end of a quarantine.
+func (a *author) aboutRegistry(n int) job.Command {
+	node, name := fmt.Sprint("m", a.choose.below(3)), fmt.Sprint("t", a.choose.below(3))
+	switch {
+	case n < 24:
+		c := job.PutMember{
+			Header: a.head(), NodeID: node, InstanceID: fmt.Sprint(node, "-", a.choose.below(2)),
+			Address: fmt.Sprint(node, ":", a.choose.below(2)+1),
+		}
+		if m := a.model.Member(node); m != nil && a.choose.below(2) == 0 {
+			c.Replaces = m.InstanceID
+		}
+		return c
+	case n < 25:
+		return job.RemoveMember{Header: a.head(), NodeID: node}
+	case n < 27:
+		return job.PutToken{Header: a.head(), Token: name, Role: job.Role(a.choose.below(4) + 1), Hash: job.Hash{byte(a.choose.below(9) + 1)}}
+	case n < 28:
+		return job.RemoveToken{Header: a.head(), Token: name}
+	}
+	if a.model.Cluster().Quarantined {
+		a.now += job.Millis(job.MaxSendWindow.Milliseconds())
+	}
+	return job.Reopen{Header: a.head(), Note: "all restarted", MastersStopped: true, BackendsRestarted: true}
 }
 
 func (a *author) admit() job.Command {

@@ -193,7 +193,7 @@ func reopen(v View, c Reopen) (Change, *Refusal) {
 	}
 	if earliest := cluster.QuarantinedAt + Millis(MaxSendWindow.Milliseconds()); c.At < earliest {
 		return Change{}, refuse(CodeTooEarly, "the cluster was not reopened: it was quarantined less than "+window+" ago, so that"+
-			" no backend can have been restarted late enough", "restart every backend once that time has passed, then confirm it")
+			" a master of the older incarnation can have sent since", "wait until that time has passed, restart every backend, then confirm it")
 	}
 	cluster.Quarantined = false
 	cluster.ReopenedAt, cluster.ReopenedBy, cluster.ReopenNote = c.At, c.Actor, c.Note

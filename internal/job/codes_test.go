@@ -119,6 +119,7 @@ func TestScenariosCoverCommands(t *testing.T) {
 		"form", "admit", "mark-running", "complete", "terminate", "refresh-start", "refresh-done", "refresh-failed", "cancel",
 		"reject", "force-release", "release-slot", "late", "quarantine", "term-start", "remove-resolved", "catalog",
 		"remove-catalog", "backend", "drain", "undrain", "remove-backend", "set", "reset", "raise-level", "restart",
+		"reopen", "member", "remove-member", "token", "remove-token",
 	} {
 		if !seen[word] {
 			t.Errorf("no scenario has a successful %s", word)

@@ -86,6 +86,7 @@ func TestCommandNames(t *testing.T) {
 		job.RefreshFinish{}, job.Cancel{}, job.RejectBeforeDispatch{}, job.ForceRelease{}, job.ReleaseSlot{},
 		job.RecordLateResult{}, job.Quarantine{}, job.TermStart{}, job.RemoveResolved{}, job.PutCatalog{},
 		job.RemoveCatalog{}, job.AddBackend{}, job.SetBackendState{}, job.RemoveBackend{}, job.ChangeSettings{}, job.RaiseLevel{},
+		job.Reopen{}, job.PutMember{}, job.RemoveMember{}, job.PutToken{}, job.RemoveToken{},
 	} {
 		if name := c.Name(); name == "" || names[name] || name != strings.ToUpper(name) {
 			t.Errorf("%T is called %q", c, name)
@@ -127,5 +128,61 @@ func TestBoundsOnLists(t *testing.T) {
 		if got := refusal == nil; got != want {
 			t.Errorf("%d labels accepted: %v", n, got)
 		}
+	}
+}
+
+// TestRoles: a role may do what those before it may, and no more; a number that is
+// no role may do nothing, and nobody may do what it asks for.
+func TestRoles(t *testing.T) {
+	names := []string{"read", "submit", "operate", "admin"}
+	for i, name := range names {
+		r, ok := job.ParseRole(name)
+		if !ok || r.String() != name || !r.Valid() {
+			t.Fatalf("%s is read as %s, %v", name, r, ok)
+		}
+		for j, other := range names {
+			if o, _ := job.ParseRole(other); r.Includes(o) != (i >= j) {
+				t.Errorf("%s includes %s: %v", name, other, r.Includes(o))
+			}
+		}
+		for _, none := range []job.Role{0, 5, 255} {
+			if r.Includes(none) || none.Includes(r) || none.Includes(none) || none.Valid() {
+				t.Errorf("%s and %s include each other", r, none)
+			}
+		}
+	}
+	for _, name := range []string{"", "Read", "owner", "unknown(5)"} {
+		if r, ok := job.ParseRole(name); ok {
+			t.Errorf("%q is %s", name, r)
+		}
+	}
+}
+
+// TestTokensAreBounded: there are at most so many, and one that is removed makes room.
+func TestTokensAreBounded(t *testing.T) {
+	s := jobtest.Formed()
+	put := func(n int) *job.Refusal {
+		_, refusal := s.Apply(job.PutToken{
+			Header: job.Header{At: 1, Actor: "ann"}, Token: fmt.Sprint("t", n), Role: job.RoleRead,
+			Hash: job.Hash{byte(n >> 8), byte(n), 1},
+		})
+		return refusal
+	}
+	for n := range job.MaxTokens {
+		if refusal := put(n); refusal != nil {
+			t.Fatal(refusal)
+		}
+	}
+	if refusal := put(job.MaxTokens); refusal == nil || refusal.Code != job.CodeInvalid {
+		t.Fatalf("one more is answered by %v", refusal)
+	}
+	if _, refusal := s.Apply(job.RemoveToken{Header: job.Header{At: 1, Actor: "ann"}, Token: "t7"}); refusal != nil {
+		t.Fatal(refusal)
+	}
+	if refusal := put(job.MaxTokens); refusal != nil {
+		t.Fatal(refusal)
+	}
+	if got := s.Tokens(); len(got) != job.MaxTokens || got[0].Name != "t0" || s.Token("t7") != nil || s.Token("t8") == nil {
+		t.Errorf("%d tokens, the first is %s", len(got), got[0].Name)
 	}
 }

@@ -166,7 +166,7 @@ func (s *scenario) cluster() string {
 		text += ", quarantined"
 	}
 	if c.QuarantineCause != "" {
-		text += fmt.Sprintf(" at %d: %s", c.QuarantinedAt, c.QuarantineCause)
+		text += fmt.Sprintf("; quarantine of %d: %s", c.QuarantinedAt, c.QuarantineCause)
 	}
 	if c.ReopenedAt != 0 {
 		text += fmt.Sprintf("; reopened at %d by %s: %s", c.ReopenedAt, c.ReopenedBy, c.ReopenNote)

@@ -12,9 +12,6 @@ const (
 	MaxInstanceID = 64
 )
 
-// MaxMemberAddress bounds an address, in bytes: a host, a colon and a port.
-const MaxMemberAddress = MaxHost + 6
-
 // register makes a member's record of what a command says about it.
 func register(p Position, h Header, m Member) *Member {
 	return &Member{
@@ -156,7 +153,8 @@ func checkMember(nodeID, instanceID, address string) *Refusal {
 	if !isToken(instanceID, MaxInstanceID) {
 		return invalid("an instance id must be 1 to %d printable ASCII characters without spaces", MaxInstanceID)
 	}
-	if !isHostPort(address, true) {
+	// An address with a zone means something else on each master.
+	if !isHostPort(address, true) || strings.Contains(address, "%") {
 		return invalid("the address of member %s must be host:port, with a DNS name, an IPv4 address or an IPv6 address in brackets", nodeID)
 	}
 	return nil

@@ -137,7 +137,11 @@ func (m *model) quarantine(c job.Quarantine) job.Code {
 	}
 	m.incarnation++
 	m.next += 1 << 32
-	m.quarantined, m.gate, m.paused = true, false, true
+	m.quarantined, m.gate, m.paused, m.quarantinedAt = true, false, true, c.At
+	m.members = map[string][2]string{}
+	for _, s := range c.Members {
+		m.members[s.NodeID] = [2]string{s.InstanceID, s.Address}
+	}
 	for _, j := range m.jobs {
 		if !j.terminal() {
 			j.state = "UNKNOWN"
@@ -145,6 +149,80 @@ func (m *model) quarantine(c job.Quarantine) job.Code {
 			j.rev++
 		}
 	}
+	return ok
+}
+
+func (m *model) reopen(c job.Reopen) job.Code {
+	switch {
+	case !m.quarantined:
+		return job.CodeWrongState
+	case c.Note == "", !c.MastersStopped, !c.BackendsRestarted:
+		return job.CodeInvalid
+	case c.At-m.quarantinedAt < 10_000:
+		return job.CodeTooEarly
+	}
+	m.quarantined = false
+	m.everReopened++
+	return ok
+}
+
+func (m *model) putMember(c job.PutMember) job.Code {
+	for id, have := range m.members {
+		if have[0] == c.InstanceID && id != c.NodeID {
+			return job.CodeAlreadyExists
+		}
+	}
+	have, known := m.members[c.NodeID]
+	is := [2]string{c.InstanceID, c.Address}
+	switch {
+	case !known && c.Replaces != "":
+		return job.CodeNotFound
+	case !known && len(m.members) == 16:
+		return job.CodeInvalid
+	case known && have == is:
+		return existing
+	case known && have[0] != is[0] && have[0] != c.Replaces:
+		return job.CodeInUse
+	case known && have[0] != is[0]:
+		m.everReplaced++
+	}
+	m.members[c.NodeID] = is
+	return ok
+}
+
+func (m *model) removeMember(c job.RemoveMember) job.Code {
+	if _, known := m.members[c.NodeID]; !known {
+		return job.CodeNotFound
+	}
+	if len(m.members) == 1 {
+		return job.CodeInUse
+	}
+	delete(m.members, c.NodeID)
+	return ok
+}
+
+func (m *model) putToken(c job.PutToken) job.Code {
+	is := modelToken{c.Role.String(), c.Hash[0]}
+	if have, known := m.tokens[c.Token]; known {
+		if have == is {
+			return existing
+		}
+		return job.CodeAlreadyExists
+	}
+	for _, t := range m.tokens {
+		if t.hash == is.hash {
+			return job.CodeAlreadyExists
+		}
+	}
+	m.tokens[c.Token] = is
+	return ok
+}
+
+func (m *model) removeToken(c job.RemoveToken) job.Code {
+	if _, known := m.tokens[c.Token]; !known {
+		return job.CodeNotFound
+	}
+	delete(m.tokens, c.Token)
 	return ok
 }
 

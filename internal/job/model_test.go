@@ -15,12 +15,22 @@ type model struct {
 	nextBack job.BackendID
 	catalogs map[string]bool
 
+	members map[string][2]string // node id -> instance id, address
+	tokens  map[string]modelToken
+
 	gate, paused, strict, quarantined  bool
+	quarantinedAt                      job.Millis
 	table, catalog, global, slots      int
 	term                               uint64
 	incarnation                        int64
 	accepted                           int
 	everReleased, everForced, everLate int
+	everReopened, everReplaced         int
+}
+
+type modelToken struct {
+	role string
+	hash byte
 }
 
 type modelJob struct {
@@ -55,7 +65,9 @@ func newModel() *model {
 	return &model{
 		jobs: map[job.ID]*modelJob{}, next: 1, requests: map[string]job.ID{},
 		backends: map[job.BackendID]string{}, nextBack: 1, catalogs: map[string]bool{},
-		table: 8, catalog: 64, global: 256, slots: 2, incarnation: 1,
+		members: map[string][2]string{"master-1": {"instance-master-1", "master-1.example:9010"}},
+		tokens:  map[string]modelToken{},
+		table:   8, catalog: 64, global: 256, slots: 2, incarnation: 1,
 	}
 }
 

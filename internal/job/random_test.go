@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 // TestRandom runs random commands against the transitions and the model, and
 // holds the invariants of the contract after each.
 func TestRandom(t *testing.T) {
-	refused, accepted, forced, released, late := map[job.Code]int{}, 0, 0, 0, 0
+	refused, accepted, forced, released, late, reopened, replaced := map[job.Code]int{}, 0, 0, 0, 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
 		t.Repeat(map[string]func(*rapid.T){
@@ -47,6 +47,7 @@ func TestRandom(t *testing.T) {
 			"admit again": w.admit,
 			"run":         w.markRunning,
 			"run again":   w.markRunning,
+			"run more":    w.markRunning,
 			"complete":    w.complete,
 			"complete2":   w.complete,
 			"terminate":   w.terminate,
@@ -58,6 +59,7 @@ func TestRandom(t *testing.T) {
 			"cluster":     w.cluster,
 			"tables":      w.tables,
 			"settings":    w.settings,
+			"registry":    w.registry,
 			"":            w.check,
 		})
 		for c, n := range w.refused {
@@ -65,6 +67,7 @@ func TestRandom(t *testing.T) {
 		}
 		accepted += w.model.accepted
 		forced, released, late = forced+w.model.everForced, released+w.model.everReleased, late+w.model.everLate
+		reopened, replaced = reopened+w.model.everReopened, replaced+w.model.everReplaced
 	})
 	if t.Failed() {
 		return
@@ -74,10 +77,14 @@ func TestRandom(t *testing.T) {
 		job.CodeFenceHeld, job.CodeQuotaTable, job.CodeQuotaCatalog, job.CodeQuotaGlobal, job.CodeRevisionMismatch,
 		job.CodeWrongState, job.CodeIdentityMismatch, job.CodeNoSlot, job.CodeDuplicate, job.CodeInUse,
 		job.CodeRequestConflict, job.CodeAttemptMismatch, job.CodeGateClosed, job.CodeDispatchPaused,
+		job.CodeTooEarly, job.CodeAlreadyExists, job.CodeQuarantined,
 	} {
 		if refused[c] == 0 {
 			t.Errorf("no command was ever refused with %s", c)
 		}
+	}
+	if reopened == 0 || replaced == 0 {
+		t.Errorf("%d times reopened, %d members replaced: too few to mean anything", reopened, replaced)
 	}
 	if accepted == 0 || forced == 0 || released == 0 || late == 0 {
 		t.Errorf("accepted %d, force released %d, slots released %d, late results %d: too few to mean anything",
@@ -213,7 +220,7 @@ func (w *world) markRunning(t *rapid.T) {
 	w.begin(t)
 	id, rev := w.prefer(func(r *job.Record) bool { return r.State == job.StatePending })
 	c := job.MarkRunning{
-		Header: w.head(), Job: id, Expected: rev, Backend: job.BackendID(rapid.IntRange(1, 4).Draw(t, "backend")),
+		Header: w.head(), Job: id, Expected: rev, Backend: rapid.SampledFrom([]job.BackendID{1, 1, 1, 2, 3, 4}).Draw(t, "backend"),
 		ProcessEpoch: 5, InvocationID: fmt.Sprint("inv", id), SecretHash: job.Hash{1}, DeadlineAt: w.now + 10,
 	}
 	w.apply(c, w.model.markRunning(c))
@@ -315,8 +322,22 @@ func (w *world) cluster(t *rapid.T) {
 	switch n := rapid.IntRange(0, 40).Draw(t, "cluster"); {
 	case n == 0:
 		c := job.Quarantine{Header: w.head(), Incarnation: int64(rapid.IntRange(1, 3).Draw(t, "incarnation")), Cause: "restored"}
-		c.Members = jobtest.Members("master-1")
+		if rapid.IntRange(0, 2).Draw(t, "follows") > 0 {
+			c.Incarnation = w.model.incarnation + 1
+		}
+		c.Members = jobtest.Members(rapid.SampledFrom([][]string{{"a"}, {"b", "c"}, {"a", "b", "d"}}).Draw(t, "survivors")...)
 		w.apply(c, w.model.quarantine(c))
+	case n < 6:
+		if w.now += job.Millis(rapid.SampledFrom([]int{0, 0, 9_990, 10_000}).Draw(t, "wait")); !w.model.quarantined && n > 2 {
+			w.now++ // most are asked for where there is something to reopen
+			return
+		}
+		c := job.Reopen{
+			Header: w.head(), Note: rapid.SampledFrom([]string{"n", "n", "n", ""}).Draw(t, "note"),
+			MastersStopped:    rapid.IntRange(0, 9).Draw(t, "masters") > 0,
+			BackendsRestarted: rapid.IntRange(0, 9).Draw(t, "backends") > 0,
+		}
+		w.apply(c, w.model.reopen(c))
 	case n < 12:
 		c := job.RemoveResolved{
 			Header: w.head(), Before: w.now - job.Millis(rapid.IntRange(0, 5).Draw(t, "age")),
@@ -421,6 +442,7 @@ func asJSON(t *rapid.T, v any) string {
 }
 
 func (w *world) checkAgainstModel() {
+	w.checkRegistry()
 	all := w.state.All()
 	if len(all) != len(w.model.jobs) {
 		w.t.Fatalf("%d jobs, the model has %d", len(all), len(w.model.jobs))
