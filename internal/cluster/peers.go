@@ -1,0 +1,213 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lancemaster/lancemaster/internal/peer"
+	"github.com/lancemaster/lancemaster/internal/raftnode"
+)
+
+// How often the other masters are asked, how long an answer may take, and how old the last one may
+// be for a master to count as reachable.
+const (
+	pollInterval = time.Second
+	formInterval = 250 * time.Millisecond // while a cluster forms
+	pollTimeout  = 2 * time.Second
+	freshFor     = 5 * time.Second
+)
+
+// status is what one master tells another of itself.
+type status struct {
+	Report
+	Address     string `json:"address"`
+	RaftState   string `json:"raft_state"`
+	Term        uint64 `json:"term"`
+	Leader      string `json:"leader"`
+	Applied     uint64 `json:"applied"`
+	Commit      uint64 `json:"commit"`
+	WallMillis  int64  `json:"wall_ms"`
+	LastContact int64  `json:"last_contact_ms"` // since the leader was heard; -1 never
+
+	// For formation and joining.
+	Empty     bool     `json:"empty"`
+	Join      bool     `json:"join,omitempty"`
+	ClusterID int32    `json:"configured_cluster_id,omitempty"`
+	Founders  []Member `json:"founders,omitempty"`
+	Waiting   string   `json:"waiting,omitempty"`
+}
+
+func (c *Cluster) status() status {
+	raft := c.cfg.Raft.Stats()
+	s := status{
+		Report: c.cfg.Report(), Address: c.cfg.Address, RaftState: raft.State, Term: raft.Term, Leader: raft.LeaderID,
+		Applied: c.cfg.State.Applied().Index, Commit: raft.CommitIndex, WallMillis: c.cfg.Now().UnixMilli(),
+		LastContact: contactMillis(raft),
+		Empty:       c.empty(), Join: c.cfg.Join, ClusterID: c.cfg.ClusterID, Founders: c.cfg.Founders, Waiting: c.Waiting(),
+	}
+	return s
+}
+
+func contactMillis(s raftnode.Stats) int64 {
+	if s.LastContact < 0 {
+		return -1
+	}
+	return s.LastContact.Milliseconds()
+}
+
+// sighting is the last that was heard of another master.
+type sighting struct {
+	member   Member
+	identity peer.Identity
+	status   status
+	at       time.Time // when it was heard, by the monotonic clock; zero: never
+	// middle is when the answer was made, by our clock, give or take uncertain.
+	middle    time.Time
+	uncertain time.Duration
+	err       string // why the last try failed; empty when it did not
+}
+
+// fresh says whether the master answered lately.
+func (s sighting) fresh() bool { return !s.at.IsZero() && time.Since(s.at) <= freshFor && s.err == "" }
+
+// peers asks the other masters how they are.
+type peers struct {
+	c *Cluster
+
+	mu      sync.Mutex
+	seen    map[string]sighting
+	asking  map[string]bool
+	changed chan struct{} // closed at the next answer or failure
+	// soon makes the next round come at once.
+	soon chan struct{}
+}
+
+func newPeers(c *Cluster) *peers {
+	return &peers{c: c, seen: map[string]sighting{}, asking: map[string]bool{}, changed: make(chan struct{}), soon: make(chan struct{}, 1)}
+}
+
+// run asks each master in turn until ctx ends, and returns when no question is under way.
+func (p *peers) run(ctx context.Context) {
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-p.soon:
+		}
+		others := p.c.others()
+		p.forget(others)
+		for _, m := range others {
+			if !p.begin(m.ID) {
+				continue
+			}
+			asking.Go(func() { p.ask(ctx, m) })
+		}
+		interval := pollInterval
+		if p.c.Waiting() != "" {
+			interval = formInterval
+		}
+		timer.Reset(interval)
+	}
+}
+
+// begin marks that a master is being asked, unless it is already.
+func (p *peers) begin(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.asking[id] {
+		return false
+	}
+	p.asking[id] = true
+	return true
+}
+
+func (p *peers) ask(ctx context.Context, m Member) {
+	before := time.Now()
+	s, identity, err := p.c.askStatus(ctx, m.ID, m.Address)
+	after := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.asking, m.ID)
+	last := p.seen[m.ID]
+	last.member = m
+	if err != nil {
+		last.err = err.Error()
+	} else {
+		rtt := after.Sub(before)
+		last = sighting{member: m, identity: identity, status: s, at: after, middle: before.Add(rtt / 2), uncertain: rtt / 2}
+	}
+	p.seen[m.ID] = last
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// forget drops what is known of those who are not asked any more.
+func (p *peers) forget(others []Member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id := range p.seen {
+		if !slices.ContainsFunc(others, func(m Member) bool { return m.ID == id }) {
+			delete(p.seen, id)
+		}
+	}
+}
+
+func (p *peers) get(id string) sighting {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.seen[id]
+}
+
+func (p *peers) all() []sighting {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := make([]sighting, 0, len(p.seen))
+	for _, s := range p.seen {
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b sighting) int { return compareIDs(a.member.ID, b.member.ID) })
+	return out
+}
+
+func (p *peers) next() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.changed
+}
+
+// hurry makes the next round come at once.
+func (p *peers) hurry() {
+	select {
+	case p.soon <- struct{}{}:
+	default:
+	}
+}
+
+// askStatus asks one master how it is.
+func (c *Cluster) askStatus(ctx context.Context, id, address string) (s status, identity peer.Identity, err error) {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	raw, identity, err := c.caller.Call(ctx, id, address, methodStatus, nil)
+	if err != nil {
+		return s, identity, err
+	}
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return s, identity, fmt.Errorf("%s answered with something that is no status: %w", address, err)
+	}
+	return s, identity, nil
+}
+
+// ReportAddresses returns what a master says of where it serves; false when it was not heard.
+func (c *Cluster) ReportAddresses(id string) (Report, bool) {
+	s := c.peers.get(id)
+	return s.status.Report, !s.at.IsZero()
+}

@@ -1,0 +1,209 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lancemaster/lancemaster/internal/job"
+)
+
+// MemberStatus is a member as this node knows it.
+type MemberStatus struct {
+	NodeID, InstanceID string
+	Address            string // on record
+	ConfiguredAddress  string // where this node's own configuration says otherwise
+	Voter, Leader      bool
+	Self, Reachable    bool
+	// LastHeard is how long ago the member answered; negative: never.
+	LastHeard       time.Duration
+	RaftState       string
+	Applied         uint64
+	Version         string
+	Level, MaxLevel int32
+	// ClockDifference is how far this node's clock is ahead of the member's, where known.
+	ClockDifference *time.Duration
+	Report          Report
+	LastError       string
+}
+
+// Overview is the cluster as this node knows it.
+type Overview struct {
+	Members []MemberStatus
+	// Voters vote, Quorum of them decide, and Tolerated of the reachable ones may fail.
+	Voters, Quorum, Tolerated int
+	Warnings                  []string
+}
+
+// Overview tells what this node knows, without asking anybody.
+func (c *Cluster) Overview(context.Context) (Overview, error) {
+	var o Overview
+	reachable := 0
+	for _, s := range c.cfg.Raft.Servers() {
+		m := c.member(s.ID)
+		o.Members = append(o.Members, m)
+		if m.Voter {
+			o.Voters++
+			if m.Reachable {
+				reachable++
+			}
+		}
+	}
+	o.Quorum = o.Voters/2 + 1
+	o.Tolerated = max(reachable-o.Quorum, 0)
+	o.Warnings = c.warnings(o, reachable)
+	return o, nil
+}
+
+func (c *Cluster) warnings(o Overview, reachable int) (out []string) {
+	warn := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if o.Voters == 0 {
+		if why := c.Waiting(); why != "" {
+			warn("this master waits for %s", why)
+		}
+		return out
+	}
+	switch {
+	case reachable < o.Quorum:
+		warn("%d of %d voting members are reachable, which is no quorum: nothing can be changed", reachable, o.Voters)
+	case o.Voters > 1 && o.Tolerated == 0:
+		warn("no further voting member may fail")
+	}
+	if o.Voters == 2 {
+		warn("two voting members tolerate no failure; add a third")
+	} else if o.Voters > 2 && o.Voters%2 == 0 {
+		warn("%d voting members tolerate no more failures than %d would", o.Voters, o.Voters-1)
+	}
+	for _, m := range o.Members {
+		if !m.Reachable {
+			warn("%s is not reachable: %s", m.NodeID, m.LastError)
+		}
+		if !m.Voter {
+			warn("%s does not vote: it has not caught up yet", m.NodeID)
+		}
+		if m.ClockDifference != nil && m.ClockDifference.Abs() > maxClockDifference {
+			warn("the clocks of this master and %s differ by %s: deadlines then run for their full time after a change of the leader, and nothing is removed by retention", m.NodeID, m.ClockDifference.Round(time.Second))
+		}
+	}
+	c.cfg.State.Read(func(l *job.Live) {
+		for _, m := range l.Members() {
+			if !slices.ContainsFunc(o.Members, func(s MemberStatus) bool { return s.NodeID == m.NodeID }) {
+				warn("%s is registered, but no member: run `lancemaster cluster add %s %s` again to finish adding it, or `lancemaster cluster remove %s`", m.NodeID, m.NodeID, m.Address, m.NodeID)
+			}
+		}
+	})
+	return out
+}
+
+// member tells what is known of one member.
+func (c *Cluster) member(id string) MemberStatus {
+	m := MemberStatus{NodeID: id, Self: id == c.cfg.NodeID, LastHeard: -1}
+	for _, s := range c.cfg.Raft.Servers() {
+		if s.ID == id {
+			m.Voter, m.Address = s.Voter, s.Address
+		}
+	}
+	m.InstanceID, _, _ = c.registered(id)
+	if c.cfg.AddressOf != nil {
+		if address, ok := c.cfg.AddressOf(id); ok && address != m.Address {
+			m.ConfiguredAddress = address
+		}
+	}
+	leader, _ := c.cfg.Raft.Leader()
+	m.Leader = leader == id
+	if m.Self {
+		c.fillSelf(&m)
+		return m
+	}
+	s := c.peers.get(id)
+	m.LastError = s.err
+	if s.at.IsZero() {
+		if m.LastError == "" {
+			m.LastError = "not asked yet"
+		}
+		return m
+	}
+	m.Reachable, m.LastHeard = c.reachable(id), time.Since(s.at)
+	m.RaftState, m.Applied, m.Report = s.status.RaftState, s.status.Applied, s.status.Report
+	m.Version, m.Level, m.MaxLevel = s.identity.Version, s.identity.Level, s.identity.MaxLevel
+	if d, ok := c.clockDifference(s); ok {
+		m.ClockDifference = &d
+	}
+	if !m.Reachable && m.LastError == "" {
+		m.LastError = "it answers with another disk than the registered one"
+	}
+	return m
+}
+
+func (c *Cluster) fillSelf(m *MemberStatus) {
+	self := c.Identity()
+	stats := c.cfg.Raft.Stats()
+	m.Reachable, m.LastHeard = true, 0
+	m.InstanceID, m.RaftState, m.Applied = self.InstanceID, stats.State, c.cfg.State.Applied().Index
+	m.Version, m.Level, m.MaxLevel, m.Report = self.Version, self.Level, self.MaxLevel, c.cfg.Report()
+	if m.Address == "" {
+		m.Address = c.cfg.Address
+	}
+}
+
+// Members counts the members of the Raft configuration.
+func (c *Cluster) Members() int { return len(c.cfg.Raft.Servers()) }
+
+// collector exports what this node knows of the others, read at each scrape. A member's id is a
+// label: there are at most job.MaxMembers.
+type collector struct{ c *Cluster }
+
+var (
+	descMembers = prometheus.NewDesc("lancemaster_members", "Members of the Raft configuration, by whether they vote.", []string{"voter"}, nil)
+	descUp      = prometheus.NewDesc("lancemaster_member_up", "1 while another member answers this one with its registered disk, else 0.", []string{"member"}, nil)
+	descClock   = prometheus.NewDesc("lancemaster_member_clock_offset_seconds", "How far this master's wall clock is ahead of another member's.", []string{"member"}, nil)
+	descApplied = prometheus.NewDesc("lancemaster_member_applied_index", "Raft index of the newest entry that another member had applied when it last answered.", []string{"member"}, nil)
+	descAgree   = prometheus.NewDesc("lancemaster_clock_agrees", "1 while this master's wall clock agrees with a majority of the masters within a minute, else 0.", nil, nil)
+	descWaiting = prometheus.NewDesc("lancemaster_cluster_waiting", "1 while this master waits to form or join a cluster, else 0.", nil, nil)
+)
+
+// Describe names the metrics.
+func (collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descMembers, descUp, descClock, descApplied, descAgree, descWaiting} {
+		ch <- d
+	}
+}
+
+// Collect reads what is known.
+func (k collector) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	truth := func(b bool) float64 {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	servers := k.c.cfg.Raft.Servers()
+	voters := 0
+	for _, s := range servers {
+		if s.Voter {
+			voters++
+		}
+		if s.ID == k.c.cfg.NodeID {
+			continue
+		}
+		seen := k.c.peers.get(s.ID)
+		gauge(descUp, truth(k.c.reachable(s.ID)), s.ID)
+		if d, ok := k.c.clockDifference(seen); ok {
+			gauge(descClock, d.Seconds(), s.ID)
+		}
+		if !seen.at.IsZero() {
+			gauge(descApplied, float64(seen.status.Applied), s.ID)
+		}
+	}
+	gauge(descMembers, float64(voters), "true")
+	gauge(descMembers, float64(len(servers)-voters), "false")
+	gauge(descAgree, truth(k.c.AgreesWithMajority()))
+	gauge(descWaiting, truth(k.c.Waiting() != ""))
+}
+
