@@ -40,6 +40,11 @@ var rooms = []room{
 	{path: "fsm", imports: []string{"job", "command", "store"}, deterministic: true},
 	// The Raft library: transport, membership, propose, barrier, leadership.
 	{path: "raftnode"},
+	// The connections between masters on the Raft port: who is there, calls, and Raft's stream.
+	{path: "peer"},
+
+	// Forms the cluster, knows the other masters, changes the membership. raftnode for its types.
+	{path: "cluster", imports: []string{"job", "peer", "raftnode"}},
 
 	// The registry's view of backends, their heartbeats, their liveness.
 	{path: "backend", imports: []string{"job"}},

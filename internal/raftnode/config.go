@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Config says how a node runs. ID, Dir, FSM, Fatal and BindAddress (or NewTransport) have no default.
+// Config says how a node runs. ID, Dir, FSM, Fatal and Stream (or BindAddress, or NewTransport) have no default.
 type Config struct {
 	// ID is the member's name, unique in the cluster and never given to another disk.
 	ID string
@@ -22,6 +22,10 @@ type Config struct {
 	// AdvertiseAddress is the host:port under which other members reach this one. A name is
 	// resolved anew at each dial. Empty means the bound address, which must then be of one host.
 	AdvertiseAddress string
+	// Stream carries the connections to other members, instead of a listener of the node's own:
+	// BindAddress and AdvertiseAddress are then not used. Its Dial is given "ID@host:port", so that
+	// it can make sure of whom it reaches. Shutdown closes it. May be nil.
+	Stream raft.StreamLayer
 	// MemberAddress gives a member's configured address, or false to use the one in the member
 	// list. It is asked at each connection and must not block. May be nil.
 	MemberAddress func(id string) (address string, ok bool)
@@ -147,7 +151,7 @@ func (c Config) validate() error {
 	refuse(c.Dir == "", "the data directory is not named")
 	refuse(c.FSM == nil, "there is no state machine")
 	refuse(c.Fatal == nil && c.Disk == nil, "nobody is named to be told of a failed disk")
-	refuse(c.BindAddress == "" && c.NewTransport == nil, "there is no address to listen on")
+	refuse(c.BindAddress == "" && c.Stream == nil && c.NewTransport == nil, "there is no address to listen on")
 	if c.AdvertiseAddress != "" {
 		if _, _, err := net.SplitHostPort(c.AdvertiseAddress); err != nil {
 			faults = append(faults, fmt.Errorf("advertised address %q is not host:port: %w", c.AdvertiseAddress, err))

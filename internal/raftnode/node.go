@@ -24,7 +24,7 @@ type Node struct {
 	logs      raft.LogStore // under the guard, with a cache
 	stable    raft.StableStore
 	snapshots raft.SnapshotStore
-	stream    *tcpStream // nil when the transport is the owner's
+	stream    raft.StreamLayer // nil when the transport is the owner's
 
 	leadership *leadership
 	events     *events
@@ -76,7 +76,11 @@ func newNode(config Config, storage *storage) (*Node, error) {
 		leadership: newLeadership(), events: newEvents(), proposals: newGate(), queue: make(chan *proposal), barriers: newBarriers(),
 		queueClosed: make(chan struct{}), raftEnded: make(chan struct{}), stopped: make(chan struct{}),
 	}
-	if config.NewTransport == nil {
+	switch {
+	case config.NewTransport != nil:
+	case config.Stream != nil:
+		n.stream = config.Stream
+	default:
 		stream, err := listen(config.BindAddress, config.AdvertiseAddress)
 		if err != nil {
 			return nil, err
@@ -168,13 +172,7 @@ func (n *Node) newTransport() (closingTransport, error) {
 		MaxRPCsInFlight: 1,
 		Timeout:         n.config.RPCTimeout,
 	}
-	if n.config.MemberAddress != nil {
-		config.ServerAddressProvider = memberAddresses{
-			self: raft.ServerID(n.config.ID), address: raft.ServerAddress(n.stream.Addr().String()),
-			of: n.config.MemberAddress, fallback: errors.New("not configured on this node"),
-		}
-	}
-	return quiet(raft.NewNetworkTransportWithConfig(config)), nil
+	return quiet(namedTransport{raft.NewNetworkTransportWithConfig(config), n.config.MemberAddress}), nil
 }
 
 // newRaft starts Raft. The library panics when it cannot read what its start needs; that is an error

@@ -65,10 +65,10 @@ func (s *tcpStream) Accept() (net.Conn, error) {
 	return s.track(conn)
 }
 
-// Dial connects to a member. A name is resolved anew each time.
+// Dial connects to a member, whoever answers there. A name is resolved anew each time.
 func (s *tcpStream) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: timeout}
-	conn, err := dialer.DialContext(s.ctx, "tcp", string(address))
+	conn, err := dialer.DialContext(s.ctx, "tcp", unnamed(string(address)))
 	if err != nil {
 		return nil, err
 	}

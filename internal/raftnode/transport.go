@@ -1,6 +1,9 @@
 package raftnode
 
 import (
+	"io"
+	"strings"
+
 	"github.com/hashicorp/raft"
 )
 
@@ -48,21 +51,64 @@ func quiet(below raft.Transport) closingTransport {
 	return wrapped
 }
 
-// memberAddresses gives Raft's transport the configured addresses.
-type memberAddresses struct {
-	self     raft.ServerID
-	address  raft.ServerAddress
-	of       func(id string) (string, bool)
-	fallback error
+// namedTransport tells the stream below whom it is to reach: it dials "ID@host:port". It does the same
+// with this member's address in requests, which is what a voter stores: a vote kept by address alone
+// would count for another member that has been given that address since.
+type namedTransport struct {
+	*raft.NetworkTransport
+	addressOf func(id string) (string, bool) // nil: the member list has the addresses
 }
 
-// ServerAddr returns the address to dial, or an error to use the member list's.
-func (m memberAddresses) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
-	if id == m.self {
-		return m.address, nil
+func named(id raft.ServerID, address raft.ServerAddress) raft.ServerAddress {
+	return raft.ServerAddress(string(id) + "@" + string(address))
+}
+
+// target returns where a member is to be dialled.
+func (t namedTransport) target(id raft.ServerID, listed raft.ServerAddress) raft.ServerAddress {
+	if t.addressOf != nil {
+		if address, ok := t.addressOf(string(id)); ok {
+			listed = raft.ServerAddress(address)
+		}
 	}
-	if address, ok := m.of(string(id)); ok {
-		return raft.ServerAddress(address), nil
-	}
-	return "", m.fallback
+	return named(id, listed)
+}
+
+// AppendEntries sends entries, or a heartbeat.
+func (t namedTransport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	return t.NetworkTransport.AppendEntries(id, t.target(id, target), args, resp)
+}
+
+// RequestVote asks for a vote.
+func (t namedTransport) RequestVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
+	return t.NetworkTransport.RequestVote(id, t.target(id, target), args, resp)
+}
+
+// RequestPreVote asks whether a vote would be given.
+func (t namedTransport) RequestPreVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
+	return t.NetworkTransport.RequestPreVote(id, t.target(id, target), args, resp)
+}
+
+// InstallSnapshot sends a snapshot.
+func (t namedTransport) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
+	return t.NetworkTransport.InstallSnapshot(id, t.target(id, target), args, resp, data)
+}
+
+// TimeoutNow asks a member to take over the leadership.
+func (t namedTransport) TimeoutNow(id raft.ServerID, target raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
+	return t.NetworkTransport.TimeoutNow(id, t.target(id, target), args, resp)
+}
+
+// EncodePeer returns what others are told of this member's address.
+func (t namedTransport) EncodePeer(id raft.ServerID, address raft.ServerAddress) []byte {
+	return []byte(named(id, address))
+}
+
+// DecodePeer returns the address in what another member tells of its own.
+func (t namedTransport) DecodePeer(told []byte) raft.ServerAddress {
+	return raft.ServerAddress(unnamed(string(told)))
+}
+
+// unnamed returns the address in "ID@host:port", or all of it where there is no id.
+func unnamed(address string) string {
+	return address[strings.LastIndexByte(address, '@')+1:]
 }

@@ -129,7 +129,7 @@ func TestThreeMembersOverTCP(t *testing.T) {
 		t.Cleanup(func() { stop(t, n) })
 		_, port, err := net.SplitHostPort(n.Addr())
 		ok(t, err)
-		n.stream.advertise = advertised("localhost:" + port)
+		tcpOf(t, n).advertise = advertised("localhost:" + port)
 		configured[id] = n.Addr()
 		nodes, fsms = append(nodes, n), append(fsms, fsm)
 		// The list holds what was true at formation and is not any more.
@@ -149,6 +149,16 @@ func TestThreeMembersOverTCP(t *testing.T) {
 			return id == lead.config.ID && address == lead.Addr()
 		})
 	}
+}
+
+// tcpOf returns the node's own TCP stream.
+func tcpOf(t *testing.T, n *Node) *tcpStream {
+	t.Helper()
+	stream, ok := n.stream.(*tcpStream)
+	if !ok {
+		t.Fatalf("the stream is a %T", n.stream)
+	}
+	return stream
 }
 
 func TestStreamClosesEverything(t *testing.T) {

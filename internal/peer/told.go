@@ -1,0 +1,87 @@
+package peer
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// told remembers what has been logged, so that each fault is said once and not at every attempt. It is
+// said again when it has lasted an hour, or has gone and come back.
+type told struct {
+	log *slog.Logger
+	mu  sync.Mutex
+	at  map[said]time.Time
+}
+
+// said is one thing that was logged: of whom, and what.
+type said struct {
+	who, what string
+	byOther   bool
+}
+
+const (
+	// maxTold bounds the memory: beyond it nothing new is logged until something has grown old.
+	maxTold   = 256
+	sayAgain  = time.Hour
+	maxLogged = 64 // bytes of a name that nobody has checked
+)
+
+func newTold(log *slog.Logger) *told {
+	return &told{log: log, at: make(map[said]time.Time)}
+}
+
+// first says whether something is to be logged now.
+func (t *told) first(s said) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	if at, ok := t.at[s]; ok && now.Sub(at) < sayAgain {
+		return false
+	}
+	if len(t.at) >= maxTold {
+		for old, at := range t.at {
+			if now.Sub(at) >= sayAgain {
+				delete(t.at, old)
+			}
+		}
+		if len(t.at) >= maxTold {
+			return false
+		}
+	}
+	t.at[s] = now
+	return true
+}
+
+// refusal logs that one side refused a connection.
+func (t *told) refusal(node, remote string, r *Refusal) {
+	if len(node) > maxLogged {
+		node = node[:maxLogged]
+	}
+	if !t.first(said{node, string(r.Code), r.ByOther}) {
+		return
+	}
+	text := "refused a connection between masters"
+	if r.ByOther {
+		text = "another master refused this one"
+	}
+	t.log.Warn(text, "node", node, "address", remote, "code", string(r.Code), "reason", r.Message)
+}
+
+// failure logs that something that is no node connected, or one that cannot talk to this one.
+func (t *told) failure(host, what, text string, err error) {
+	if t.first(said{who: host, what: what}) {
+		t.log.Warn(text, "from", host, "error", err.Error())
+	}
+}
+
+// welcomed notes that all is well with a node, so that a later fault is logged anew.
+func (t *told) welcomed(who string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for s := range t.at {
+		if s.who == who {
+			delete(t.at, s)
+		}
+	}
+}
