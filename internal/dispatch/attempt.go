@@ -232,7 +232,9 @@ func (a *attempt) send(e *send, invocation *job.Invocation) (class, *conclusion)
 	if !e.latch.send() {
 		return classClosed, notEnqueued(calledOff)
 	}
+	called := time.Now()
 	reply, err := conn.Submit(writing, invocation)
+	r.d.metrics.callDuration.Observe(time.Since(called).Seconds())
 	if err != nil && writing.Err() != nil && r.sends.Err() == nil {
 		err = errors.New("no answer within backend.rpc_timeout")
 	}

@@ -145,11 +145,13 @@ func New(cfg Config) (*Dispatcher, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	m, err := newMetrics(cfg.Registerer, cfg.Refreshers.Kinds())
-	if err != nil {
-		return nil, err
+	d := &Dispatcher{cfg: cfg, metrics: newMetrics(cfg.Refreshers.Kinds()), lifecycle: make(chan struct{}, 1)}
+	if cfg.Registerer != nil {
+		if err := d.register(cfg.Registerer); err != nil {
+			return nil, err
+		}
 	}
-	return &Dispatcher{cfg: cfg, metrics: m, lifecycle: make(chan struct{}, 1)}, nil
+	return d, nil
 }
 
 // Name names the service.

@@ -234,7 +234,9 @@ func (r *run) tryRefresh(rec *job.Record, catalog *job.Catalog, number int64) *j
 	err, kind := errNoCatalog, otherKind
 	if catalog != nil {
 		kind = r.d.metrics.kind(string(catalog.Refresher.Kind))
+		began := time.Now()
 		evidence, err = RefreshOnce(r.rounds, r.d.cfg.Refreshers, catalog, rec, number)
+		r.d.metrics.refreshDuration.WithLabelValues(kind).Observe(time.Since(began).Seconds())
 	}
 	if r.rounds.Err() != nil {
 		return finish

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -125,6 +126,65 @@ lancemaster_refresh_attempts_total{refresher="other",result="failed"} 0
 `
 		if err := testutil.GatherAndCompare(registry, bytes.NewBufferString(want),
 			"lancemaster_dispatches_total", "lancemaster_refresh_attempts_total"); err != nil {
+			t.Error(err)
+		}
+		if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
+			t.Error(problems, err)
+		}
+	})
+}
+
+// A round that was due, or asked for, while another one hung is late; and that one hangs
+// is seen while it does.
+func TestMetricsOfARoundThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &Dispatcher{metrics: newMetrics(nil), cfg: Config{Logger: slog.New(slog.DiscardHandler), Sends: NewSends()}}
+		registry := prometheus.NewPedanticRegistry()
+		if err := d.register(registry); err != nil {
+			t.Fatal(err)
+		}
+		r := newRun(t.Context(), d, 1)
+		defer r.stopRounds()
+		defer r.stopSends()
+		d.run = r
+		d.cfg.Sends.add(&send{identity: job.Identity{Job: 1}})
+		pass := func(duration time.Duration) {
+			time.Sleep(duration) //sleep: the bubble's clock
+		}
+		r.endRound(r.beginRound(time.Now())) // not late
+		began := r.beginRound(time.Now().Add(-time.Second))
+		pass(3 * time.Second)
+		r.wakeUp()
+		pass(2 * time.Second)
+		r.wakeUp()
+		want := `# HELP lancemaster_dispatch_last_round_age_seconds Time since the dispatcher's newest round of this term ended; 0 on a master that does not lead.
+# TYPE lancemaster_dispatch_last_round_age_seconds gauge
+lancemaster_dispatch_last_round_age_seconds 5
+# HELP lancemaster_dispatch_sends_in_flight Attempts to send a job that are under way in this process.
+# TYPE lancemaster_dispatch_sends_in_flight gauge
+lancemaster_dispatch_sends_in_flight 1
+`
+		gauges := []string{"lancemaster_dispatch_last_round_age_seconds", "lancemaster_dispatch_sends_in_flight"}
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(want), gauges...); err != nil {
+			t.Error(err)
+		}
+		r.endRound(began)
+		r.endRound(r.beginRound(time.Now().Add(time.Minute))) // asked for 2s ago
+		for name, want := range map[string]float64{"lag": 0 + 1 + 2, "duration": 0 + 5 + 0} {
+			families, err := registry.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range families {
+				h := f.GetMetric()[0].GetHistogram()
+				if f.GetName() == "lancemaster_dispatch_round_"+name+"_seconds" && (h.GetSampleSum() != want || h.GetSampleCount() != 3) {
+					t.Errorf("the rounds' %s is %v in %d rounds, not %v", name, h.GetSampleSum(), h.GetSampleCount(), want)
+				}
+			}
+		}
+		d.run = nil
+		want = strings.Replace(want, "age_seconds 5", "age_seconds 0", 1)
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(want), gauges...); err != nil {
 			t.Error(err)
 		}
 	})

@@ -28,7 +28,9 @@ type run struct {
 	running   sync.WaitGroup
 
 	mu           sync.Mutex
-	stopping     bool // no send is entered any more
+	wokenAt      time.Time // the first wake that no round has followed yet; zero: none
+	roundEnded   time.Time // of the newest round; before the first, the run's start
+	stopping     bool      // no send is entered any more
 	jobs         map[job.ID]*jobState
 	attempting   map[job.ID]bool // an attempt's goroutine is at work
 	reservations map[job.ID]*reservation
@@ -58,7 +60,7 @@ type jobState struct {
 
 func newRun(ctx context.Context, d *Dispatcher, term uint64) *run {
 	r := &run{
-		d: d, term: term, startedAt: time.Now(), log: d.cfg.Logger.With("term", term),
+		d: d, term: term, startedAt: time.Now(), roundEnded: time.Now(), log: d.cfg.Logger.With("term", term),
 		wake: make(chan struct{}, 1),
 		jobs: make(map[job.ID]*jobState), attempting: make(map[job.ID]bool), reservations: make(map[job.ID]*reservation),
 		refreshes: make(refreshes),
@@ -109,6 +111,11 @@ func (r *run) stop() {
 }
 
 func (r *run) wakeUp() {
+	r.mu.Lock()
+	if r.wokenAt.IsZero() {
+		r.wokenAt = time.Now()
+	}
+	r.mu.Unlock()
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -124,10 +131,12 @@ const deposedPause = time.Second
 
 // loop runs the rounds until the term ends.
 func (r *run) loop() {
+	due := r.startedAt
 	for r.rounds.Err() == nil {
-		began := time.Now()
+		began := r.beginRound(due)
 		next := r.round()
-		r.d.metrics.roundDuration.Observe(time.Since(began).Seconds())
+		r.endRound(began)
+		due = next
 		timer := time.NewTimer(max(time.Until(next), minPause))
 		select {
 		case <-r.wake:
@@ -136,6 +145,26 @@ func (r *run) loop() {
 		}
 		timer.Stop()
 	}
+}
+
+// beginRound notes how late a round begins: it was due at a time, or earlier if it was
+// asked for.
+func (r *run) beginRound(due time.Time) (began time.Time) {
+	began = time.Now()
+	r.mu.Lock()
+	due = earliest(due, r.wokenAt)
+	r.wokenAt = time.Time{}
+	r.mu.Unlock()
+	r.d.metrics.roundLag.Observe(max(began.Sub(due), 0).Seconds())
+	return began
+}
+
+func (r *run) endRound(began time.Time) {
+	now := time.Now()
+	r.mu.Lock()
+	r.roundEnded = now
+	r.mu.Unlock()
+	r.d.metrics.roundDuration.Observe(now.Sub(began).Seconds())
 }
 
 // round does what is due and returns when the next round is due at the latest.
