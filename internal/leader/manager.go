@@ -17,9 +17,10 @@ var errTermLost = errors.New("the term is over")
 
 // Manager runs a leader's services. See the package's documentation.
 type Manager struct {
-	config Config
-	log    *slog.Logger
-	ready  *readiness
+	config  Config
+	log     *slog.Logger
+	ready   *readiness
+	metrics *metrics
 
 	startOnce sync.Once
 	// stopping ends when Stop is called, and stopped is closed when everything has ended.
@@ -37,7 +38,7 @@ func New(config Config) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Manager{config: config, log: config.Logger, ready: newReadiness(), stopped: make(chan struct{})}
+	m := &Manager{config: config, log: config.Logger, ready: newReadiness(), metrics: newMetrics(), stopped: make(chan struct{})}
 	m.stopping, m.stop = context.WithCancel(context.Background())
 	return m, nil
 }
@@ -85,6 +86,7 @@ func (m *Manager) run() {
 func (m *Manager) lead(term uint64) {
 	t := m.begin(term)
 	defer t.end()
+	m.metrics.won.Inc()
 	m.log.Info("won the leadership", "term", term)
 	for !t.isOver() {
 		err := t.serve()
@@ -98,6 +100,7 @@ func (m *Manager) lead(term uint64) {
 			return
 		}
 		m.failures++
+		m.metrics.failures.Inc()
 		m.log.Error("a leader's start failed", "term", term, "failures", m.failures, "error", err)
 		if m.failures == m.config.MaxFailures {
 			m.config.Fatal(fmt.Errorf("this node leads term %d and cannot do a leader's work: %d starts have failed: %w",

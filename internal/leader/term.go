@@ -92,12 +92,14 @@ func (t *term) isOver() bool {
 func (t *term) serve() error {
 	ctx, cancel := context.WithCancelCause(t.ctx)
 	defer cancel(context.Canceled)
+	began := time.Now()
 	started, err := t.start(ctx, cancel)
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 		// Even where nothing complained: what was started has been told to end.
 		err = errors.Join(cause, err)
 	}
 	if err == nil {
+		t.m.metrics.starts.Observe(time.Since(began).Seconds())
 		t.publish()
 		select {
 		case <-t.ctx.Done():
