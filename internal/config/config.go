@@ -8,6 +8,7 @@ package config
 
 import (
 	"log/slog"
+	"slices"
 	"time"
 )
 
@@ -43,9 +44,27 @@ type Config struct {
 	SnapshotThreshold uint64 // log entries between snapshots
 	TrailingLogs      uint64 // log entries kept behind a snapshot
 
-	// Sources says where each key's value came from: default, file, environment
-	// or flag.
+	// Values are the keys' values as they were given, and Sources say where each came from: default,
+	// file, environment or flag.
+	Values  map[string]string
 	Sources map[string]Source
+}
+
+// Changed compares two configurations of one node: the keys that a reload changes, and those whose
+// new value counts only from the next start, both sorted.
+func Changed(old, next Config) (reload, restart []string) {
+	for _, k := range keys() {
+		switch {
+		case old.Values[k.name] == next.Values[k.name]:
+		case reloaded[k.name]:
+			reload = append(reload, k.name)
+		default:
+			restart = append(restart, k.name)
+		}
+	}
+	slices.Sort(reload)
+	slices.Sort(restart)
+	return reload, restart
 }
 
 // Member is one master of the cluster and where its Raft service is reached.

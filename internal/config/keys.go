@@ -18,6 +18,11 @@ type key struct {
 	set   func(*Config, string) error
 }
 
+// reloaded are the keys whose new value counts at a reload; all others count from the next start.
+var reloaded = map[string]bool{
+	"log.level": true, "cluster.members": true, "shutdown_timeout": true,
+}
+
 func keys() []key {
 	return []key{
 		{"node_id", "master-1", "name of this member in the cluster; it never changes once the node has data", text(func(c *Config) *string { return &c.NodeID })},
@@ -54,13 +59,15 @@ type Flag struct {
 	Env     string // the environment variable
 	Usage   string
 	Default string
+	// Reload says that a reload changes the value of a running node.
+	Reload bool
 }
 
 // Flags lists every key as a flag, in the order of the documentation.
 func Flags() []Flag {
 	var out []Flag
 	for _, k := range keys() {
-		out = append(out, Flag{Key: k.name, Name: flagName(k.name), Env: envName(k.name), Usage: k.usage, Default: k.value})
+		out = append(out, Flag{Key: k.name, Name: flagName(k.name), Env: envName(k.name), Usage: k.usage, Default: k.value, Reload: reloaded[k.name]})
 	}
 	return out
 }

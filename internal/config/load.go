@@ -22,6 +22,7 @@ func Load(path string, env []string, overrides map[string]string) (Config, error
 	known := map[string]key{}
 	c := Config{Sources: map[string]Source{}}
 	values := map[string]string{}
+	c.Values = values
 	for _, k := range keys() {
 		known[k.name] = k
 		values[k.name], c.Sources[k.name] = k.value, SourceDefault
