@@ -24,25 +24,24 @@ type State interface {
 // Opener reads the latest version of a dataset.
 type Opener func(ctx context.Context, locator string) (*lance.Dataset, error)
 
-// Service admits index jobs. It keeps no state of its own.
+// Service admits index jobs. It keeps no state of its own but its metrics.
 type Service struct {
 	state   State
 	journal Journal
 	open    Opener
 	now     func() time.Time
 	members func() int
+	metrics *metrics
 }
 
 // New returns a Service. members counts the members of the Raft configuration,
 // on which local datasets depend.
 func New(state State, journal Journal, open Opener, now func() time.Time, members func() int) *Service {
-	return &Service{state: state, journal: journal, open: open, now: now, members: members}
+	return &Service{state: state, journal: journal, open: open, now: now, members: members, metrics: newMetrics()}
 }
 
-// Submit admits a job, finds that there is nothing to do, or refuses. The
-// caller has waited for a read barrier, so that a request id it used before is
-// known here.
-func (s *Service) Submit(ctx context.Context, sub job.Submission) (job.SubmissionOutcome, error) {
+// answer is Submit, not counted.
+func (s *Service) answer(ctx context.Context, sub job.Submission) (job.SubmissionOutcome, error) {
 	hash := job.RequestHash(sub)
 	if rec, err := s.known(sub, hash); rec != nil || err != nil {
 		return job.SubmissionOutcome{Kind: job.SubmissionExisting, Job: rec}, err
@@ -58,7 +57,7 @@ func (s *Service) Submit(ctx context.Context, sub job.Submission) (job.Submissio
 	return out, err
 }
 
-// submit is Submit for a request that was not known a moment ago.
+// submit is answer for a request that was not known a moment ago.
 func (s *Service) submit(ctx context.Context, sub job.Submission, hash job.Hash) (job.SubmissionOutcome, error) {
 	p := &plan{sub: sub}
 	var gate *job.Refusal

@@ -60,7 +60,7 @@ const (
 // Service removes jobs while its node leads.
 type Service struct {
 	cfg     Config
-	removed prometheus.Counter
+	metrics *metrics
 
 	mu     sync.Mutex
 	cancel context.CancelFunc
@@ -75,12 +75,9 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{cfg: cfg, removed: prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "lancemaster_retention_removed_jobs_total",
-		Help: "Jobs that this leader removed because retention.keep had passed since they were closed.",
-	})}
+	s := &Service{cfg: cfg, metrics: newMetrics()}
 	if cfg.Registerer != nil {
-		if err := cfg.Registerer.Register(s.removed); err != nil {
+		if err := s.metrics.register(cfg.Registerer); err != nil {
 			return nil, err
 		}
 	}
@@ -119,7 +116,9 @@ func (s *Service) Stop() {
 func (s *Service) run(ctx context.Context, done chan struct{}) {
 	defer close(done)
 	for ctx.Err() == nil {
-		if err := s.sweep(ctx); err != nil && ctx.Err() == nil {
+		err := s.sweep(ctx)
+		s.metrics.swept(ctx, err)
+		if err != nil && ctx.Err() == nil {
 			s.cfg.Logger.Warn("old jobs could not be removed; the next interval tries again", "error", err)
 		}
 		s.rest(ctx)
@@ -180,7 +179,7 @@ func (s *Service) removeBatch(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	s.removed.Add(float64(answer.Count))
+	s.metrics.removed.Add(float64(answer.Count))
 	return answer.Count, nil
 }
 

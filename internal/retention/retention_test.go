@@ -287,6 +287,37 @@ func TestStartAndStop(t *testing.T) {
 	})
 }
 
+func TestMetricsText(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		r := prometheus.NewPedanticRegistry()
+		s, err := retention.New(retention.Config{Proposer: w, Reader: w, Clock: w, Registerer: r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Stop()
+		w.closed(t, 3)
+		pass(169 * time.Hour)
+		w.fails = errors.New("leadership lost")
+		start(t, s)
+		w.mu.Lock()
+		w.fails = nil
+		w.mu.Unlock()
+		pass(2*time.Hour + time.Minute)
+		want := `# HELP lancemaster_retention_removed_jobs_total Jobs that this leader removed because retention.keep had passed since they were closed.
+# TYPE lancemaster_retention_removed_jobs_total counter
+lancemaster_retention_removed_jobs_total 3
+# HELP lancemaster_retention_sweeps_total Looks of this leader for jobs to remove, by result; one that found nothing is done.
+# TYPE lancemaster_retention_sweeps_total counter
+lancemaster_retention_sweeps_total{result="done"} 2
+lancemaster_retention_sweeps_total{result="failed"} 1
+`
+		if err := testutil.GatherAndCompare(r, strings.NewReader(want)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestMetric(t *testing.T) {
 	w := newWorld(t)
 	r := prometheus.NewPedanticRegistry()
