@@ -1,0 +1,74 @@
+package raftnode
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/hashicorp/raft"
+)
+
+// Seed is what a cluster of restored data begins with: a snapshot that another log once led to, and
+// who belongs to the cluster now.
+type Seed struct {
+	// Index and Term are those of the last entry in the snapshot. The log goes on behind them.
+	Index, Term uint64
+	Servers     []Server
+	// Write writes the snapshot as the state machine's own Persist does.
+	Write func(io.Writer) error
+}
+
+// Plant writes a seed to an empty disk, for a node to be started on it later. It refuses a disk that
+// belongs to a cluster with ErrHasState. After any other error the disk is of no use.
+func (c Config) Plant(s Seed) (err error) {
+	c = c.withDefaults()
+	// The checks are those of a first member list; nothing else of the node is used.
+	members, err := (&Node{config: c}).firstMembers(s.Servers)
+	if err != nil {
+		return fmt.Errorf("begin with a snapshot: %w", err)
+	}
+	if s.Index == 0 || s.Term == 0 {
+		return fmt.Errorf("begin with a snapshot: it ends at entry %d of term %d, which cannot be", s.Index, s.Term)
+	}
+	disk, err := openStorage(c, newRaftLogger(c.Logger))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closing := disk.close(); err == nil && closing != nil {
+			err = fmt.Errorf("begin with a snapshot: %w", closing)
+		}
+	}()
+	has, err := raft.HasExistingState(disk.logs, disk.stable, disk.snapshots)
+	if err == nil && has {
+		err = fmt.Errorf("%w: %s", ErrHasState, c.Dir)
+	}
+	if err == nil {
+		err = disk.plant(s, members)
+	}
+	if err != nil {
+		return fmt.Errorf("begin with a snapshot: %w", err)
+	}
+	return nil
+}
+
+func (s *storage) plant(seed Seed, members raft.Configuration) error {
+	// The library asks a transport how to write an address down, though nobody reads that any more.
+	_, unused := raft.NewInmemTransport("")
+	sink, err := s.snapshots.Create(raft.SnapshotVersionMax, seed.Index, seed.Term, members, firstIndex, unused)
+	if err != nil {
+		return err
+	}
+	if err := seed.Write(sink); err != nil {
+		return errors.Join(err, sink.Cancel())
+	}
+	if err := sink.Close(); err != nil {
+		return err
+	}
+	if err := syncDir(filepath.Join(s.snapshotPath, sink.ID())); err != nil {
+		return err
+	}
+	// No term before this one can be this node's: in some of them others may have led.
+	return s.stable.SetUint64(keyCurrentTerm, seed.Term)
+}
