@@ -39,7 +39,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 			Help: "Thrift requests that reached a handler, by the code they were answered with.",
 		}, []string{"service", "method", "code"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "lancemaster_rpc_request_seconds",
+			Name:    "lancemaster_rpc_request_duration_seconds",
 			Help:    "Time from a Thrift request's arrival at its handler to the handler's answer.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		}, []string{"service", "method"}),
@@ -64,7 +64,20 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 			m.reports.WithLabelValues(kind, string(f))
 		}
 	}
+	for _, service := range []string{serviceReport, serviceAdmin} {
+		for _, i := range incidents {
+			m.incidents.WithLabelValues(service, string(i))
+		}
+		for _, result := range []string{forwardAnswered, forwardUnsent, forwardLost} {
+			m.forwards.WithLabelValues(service, result)
+		}
+	}
 	return m, nil
+}
+
+var incidents = []thriftnet.Incident{
+	thriftnet.IncidentAccept, thriftnet.IncidentEvicted, thriftnet.IncidentFull, thriftnet.IncidentForeign,
+	thriftnet.IncidentHandshake, thriftnet.IncidentUnreadable, thriftnet.IncidentUnknownMethod, thriftnet.IncidentPanic,
 }
 
 // answered counts one request that reached a handler.
