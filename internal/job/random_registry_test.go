@@ -22,7 +22,9 @@ func (w *world) registry(t *rapid.T) {
 			Header: w.head(), NodeID: id,
 			InstanceID: rapid.SampledFrom([]string{"i1", "i2", "instance-" + id, "instance-b"}).Draw(t, "instance"),
 			Address:    rapid.SampledFrom([]string{"h:1", "h:2", id + ".example:9010"}).Draw(t, "address"),
-			Replaces:   rapid.SampledFrom([]string{"", "", "i1", "instance-" + id}).Draw(t, "replaces"),
+		}
+		if rapid.Bool().Draw(t, "replaces") {
+			c.Replaces = w.model.members[id][0]
 		}
 		w.apply(c, w.model.putMember(c))
 	case 5:
@@ -35,6 +37,21 @@ func (w *world) registry(t *rapid.T) {
 		}
 		w.apply(c, w.model.putToken(c))
 	}
+}
+
+// reopen asks for it where there is something to reopen, as a rule.
+func (w *world) reopen(t *rapid.T) {
+	w.begin(t)
+	if !w.model.quarantined && rapid.IntRange(0, 9).Draw(t, "needless") > 0 {
+		return
+	}
+	w.now += rapid.SampledFrom([]job.Millis{0, 0, 0, 9_990, 10_000}).Draw(t, "wait")
+	c := job.Reopen{
+		Header: w.head(), Note: rapid.SampledFrom([]string{"n", "n", "n", ""}).Draw(t, "note"),
+		MastersStopped:    rapid.IntRange(0, 9).Draw(t, "masters") > 0,
+		BackendsRestarted: rapid.IntRange(0, 9).Draw(t, "backends") > 0,
+	}
+	w.apply(c, w.model.reopen(c))
 }
 
 // checkRegistry compares members, tokens and the quarantine with the model.
