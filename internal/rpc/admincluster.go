@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/lancemaster/lancemaster/gen-go/admin"
@@ -30,7 +31,7 @@ func (a *Admin) ClusterStatus(ctx context.Context, req *admin.TListRequest) (*ad
 		}
 		answer := &admin.TClusterStatusResponse{
 			Node: wireStatus(a.cfg.Node.Status()), Members: make([]*admin.TClusterMember, 0, len(status.Members)),
-			Voters: int32(status.Voters), Quorum: int32(status.Quorum), FailuresTolerated: int32(status.FailuresTolerated),
+			Voters: count(status.Voters), Quorum: count(status.Quorum), FailuresTolerated: count(status.FailuresTolerated),
 			Warnings: append([]string{}, status.Warnings...),
 		}
 		for i := range status.Members {
@@ -126,7 +127,7 @@ func (a *Admin) ReopenCluster(ctx context.Context, req *admin.TReopenClusterRequ
 
 func wireStatus(s NodeStatus) *admin.TStatusResponse {
 	contact := contactMillis(s.LastContact)
-	commit, snapshot, voters, maxLevel := int64(s.CommitIndex), int64(s.LastSnapshotIndex), int32(s.Voters), s.MaxLevel
+	commit, snapshot, voters, maxLevel := int64(s.CommitIndex), int64(s.LastSnapshotIndex), count(s.Voters), s.MaxLevel
 	return &admin.TStatusResponse{
 		NodeID: s.NodeID, Version: s.Version, RaftState: s.RaftState, RaftTerm: int64(s.RaftTerm),
 		AppliedIndex: int64(s.AppliedIndex), ClusterID: s.ClusterID, Incarnation: s.Incarnation, FeatureLevel: s.Level,
@@ -138,6 +139,9 @@ func wireStatus(s NodeStatus) *admin.TStatusResponse {
 		WaitingFor: optional(s.WaitingFor), Voters: &voters, LastSnapshotIndex: &snapshot,
 	}
 }
+
+// count is a number of members, of which there are few.
+func count(n int) int32 { return int32(min(max(n, 0), math.MaxInt32)) }
 
 // contactMillis tells Never by -1, however small a unit it is.
 func contactMillis(d time.Duration) int64 {

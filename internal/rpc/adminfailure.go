@@ -40,7 +40,7 @@ func (a *Admin) failure(ctx context.Context, m method, err error) *admin.TAdminE
 	if told, ok := errors.AsType[*admin.TAdminError](err); ok {
 		return told // the leader's, or one that is made already
 	}
-	if f, ok := errors.AsType[*forwardFailure](err); ok {
+	if f, ok := errors.AsType[*unansweredError](err); ok {
 		return a.notForwarded(ctx, m, f)
 	}
 	if refusal, ok := job.AsRefusal(err); ok {
@@ -70,7 +70,7 @@ func (a *Admin) failure(ctx context.Context, m method, err error) *admin.TAdminE
 }
 
 // notForwarded is the answer to a call that the leader did not answer.
-func (a *Admin) notForwarded(ctx context.Context, m method, f *forwardFailure) *admin.TAdminError {
+func (a *Admin) notForwarded(ctx context.Context, m method, f *unansweredError) *admin.TAdminError {
 	leader := cleanText(f.leader, maxNodeName)
 	if f.unsent {
 		a.logFailure(ctx, m, f, "")

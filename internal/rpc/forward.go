@@ -141,7 +141,7 @@ func (a *Admin) forward(c call, m method, leader Leader, there func(context.Cont
 		return told
 	case isUnsent(err):
 		a.cfg.Metrics.forwarded(serviceAdmin, forwardUnsent)
-		return &forwardFailure{leader: leader.NodeID, unsent: true, cause: err}
+		return &unansweredError{leader: leader.NodeID, unsent: true, cause: err}
 	case notUnderstood(err):
 		a.cfg.Metrics.forwarded(serviceAdmin, forwardAnswered)
 		return &job.Refusal{
@@ -152,23 +152,23 @@ func (a *Admin) forward(c call, m method, leader Leader, there func(context.Cont
 		}
 	}
 	a.cfg.Metrics.forwarded(serviceAdmin, forwardLost)
-	return &forwardFailure{leader: leader.NodeID, cause: err}
+	return &unansweredError{leader: leader.NodeID, cause: err}
 }
 
 // forwardMargin leaves time to answer the caller when the leader does not.
 const forwardMargin = 2 * time.Second
 
-// forwardFailure is a call that the leader did not answer.
-type forwardFailure struct {
+// unansweredError is a call that the leader did not answer.
+type unansweredError struct {
 	leader string
 	unsent bool // it certainly was not served
 	cause  error
 }
 
-func (f *forwardFailure) Error() string {
+func (f *unansweredError) Error() string {
 	return fmt.Sprintf("forwarding to the leader, %s, failed: %v", f.leader, f.cause)
 }
-func (f *forwardFailure) Unwrap() error { return f.cause }
+func (f *unansweredError) Unwrap() error { return f.cause }
 
 func isUnsent(err error) bool {
 	e, ok := errors.AsType[*ForwardError](err)
@@ -186,7 +186,7 @@ func nothingDone(err error) bool {
 	if told, ok := errors.AsType[*admin.TAdminError](err); ok {
 		return told.Code == admin.TAdminErrorCode_NOT_LEADER
 	}
-	if f, ok := errors.AsType[*forwardFailure](err); ok {
+	if f, ok := errors.AsType[*unansweredError](err); ok {
 		return f.unsent
 	}
 	return errors.Is(err, ErrNotLeader) && (errors.Is(err, job.ErrNotAppended) || errors.Is(err, errBarrier))

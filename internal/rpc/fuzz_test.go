@@ -155,17 +155,22 @@ func FuzzReportServer(f *testing.F) {
 	})
 }
 
-// Whatever a connection sends, the admin service lives and answers.
-func FuzzAdminServer(f *testing.F) {
+// adminCalls are some calls of the admin service.
+func adminCalls() map[string]thrift.TStruct {
 	ctx := &admin.TRequestContext{ClientName: ptr("joe")}
-	for method, args := range map[string]thrift.TStruct{
+	return map[string]thrift.TStruct{
 		"submit":       &admin.AdminServiceSubmitArgs{Request: submission()},
 		"getJob":       &admin.AdminServiceGetJobArgs{Request: &admin.TGetJobRequest{Ctx: ctx, JobID: ptr(int64(1))}},
 		"listJobs":     &admin.AdminServiceListJobsArgs{Request: &admin.TListJobsRequest{Ctx: ctx, States: []admin.TJobState{1}, Catalog: ptr("c"), Table: ptr("d.t")}},
 		"putCatalog":   &admin.AdminServicePutCatalogArgs{Request: &admin.TPutCatalogRequest{Name: ptr("x"), ExpectedRevision: ptr(int64(0)), Options: []*admin.TStorageOption{{Key: "k", Value: ptr("v")}}}},
 		"setSettings":  &admin.AdminServiceSetSettingsArgs{Request: &admin.TSetSettingsRequest{Values: []*admin.TSettingValue{{Name: "dispatch.paused", Value: "true"}}}},
 		"listSettings": &admin.AdminServiceListSettingsArgs{},
-	} {
+	}
+}
+
+// Whatever a connection sends, the admin service lives and answers.
+func FuzzAdminServer(f *testing.F) {
+	for method, args := range adminCalls() {
 		f.Add(callOf(f, "binary", method, args))
 	}
 	b := newBench(f)
