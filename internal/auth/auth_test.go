@@ -1,0 +1,449 @@
+package auth_test
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.uber.org/goleak"
+
+	"github.com/lancemaster/lancemaster/internal/auth"
+	"github.com/lancemaster/lancemaster/internal/job"
+	"github.com/lancemaster/lancemaster/internal/tlsconf"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	home = "10.0.0.1:40000"
+	away = "10.0.0.2:40000"
+)
+
+// registry is a few tokens, as the cluster keeps them.
+type registry struct {
+	list []*job.Token
+	text map[string]string // by name
+}
+
+func (r *registry) add(name string, role job.Role) string {
+	if r.text == nil {
+		r.text = map[string]string{}
+	}
+	r.text[name] = auth.NewToken()
+	r.list = append(r.list, &job.Token{Name: name, Role: role, Hash: sha256.Sum256([]byte(r.text[name]))})
+	return r.text[name]
+}
+
+func (r *registry) revoke(name string) {
+	for i, t := range r.list {
+		if t.Name == name {
+			r.list = append(r.list[:i:i], r.list[i+1:]...)
+			return
+		}
+	}
+}
+
+func (r *registry) tokens() []*job.Token { return r.list }
+
+func newAuth(t *testing.T, cfg auth.Config) *auth.Authenticator {
+	t.Helper()
+	a, err := auth.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func certificate(t *testing.T, r tlsconf.Request) *tls.ConnectionState {
+	t.Helper()
+	ca, err := tlsconf.NewCA("ca", time.Now(), 48*time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Validity = time.Hour
+	pair, err := tlsconf.Issue(ca, r, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := pair.Leaf()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf}}}
+}
+
+func reasonOf(t *testing.T, err error) auth.Reason {
+	t.Helper()
+	if err == nil {
+		return ""
+	}
+	var e *auth.Error
+	if !errors.As(err, &e) {
+		t.Fatalf("%v is no *auth.Error", err)
+	}
+	if !job.IsCode(err, job.CodeUnauthenticated) {
+		t.Errorf("%v has no code UNAUTHENTICATED", err)
+	}
+	return e.Reason
+}
+
+func TestWhoCalls(t *testing.T) {
+	var r registry
+	submitter := r.add("pipeline", job.RoleSubmit)
+	admin := r.add("root", job.RoleAdmin)
+	operator := certificate(t, tlsconf.Request{Name: "ada", Role: tlsconf.RoleOperate})
+	backend := certificate(t, tlsconf.Request{Name: "be-1", Role: tlsconf.RoleBackend})
+	master := certificate(t, tlsconf.Request{Name: "m", Role: tlsconf.RoleMaster, Node: "m", Hosts: []string{"m"}})
+	system := certificate(t, tlsconf.Request{Name: job.ActorSystem, Role: tlsconf.RoleAdmin})
+	unverified := &tls.ConnectionState{PeerCertificates: operator.PeerCertificates}
+	expired := *operator.VerifiedChains[0][0]
+	expired.NotAfter = time.Now().Add(-time.Second)
+	late := &tls.ConnectionState{PeerCertificates: []*x509.Certificate{&expired}, VerifiedChains: [][]*x509.Certificate{{&expired}}}
+	for _, tc := range []struct {
+		name      string
+		anonymous job.Role
+		state     *tls.ConnectionState
+		token     string
+		want      auth.Principal
+		reason    auth.Reason
+	}{
+		{"a token", 0, nil, submitter, auth.Principal{Name: "pipeline", Role: job.RoleSubmit, Verified: true}, ""},
+		{"another token", 0, nil, admin, auth.Principal{Name: "root", Role: job.RoleAdmin, Verified: true}, ""},
+		{"a certificate", 0, operator, "", auth.Principal{Name: "ada", Role: job.RoleOperate, Verified: true}, ""},
+		{"both: the token wins, also over a higher role", 0, operator, submitter, auth.Principal{Name: "pipeline", Role: job.RoleSubmit, Verified: true}, ""},
+		{"a token over a certificate that names nobody", 0, backend, submitter, auth.Principal{Name: "pipeline", Role: job.RoleSubmit, Verified: true}, ""},
+		{"a bad token is not made up for by a certificate", 0, operator, auth.NewToken(), auth.Principal{}, auth.ReasonUnknownToken},
+		{"a bad token is not made up for by a listener that lets anybody in", job.RoleAdmin, nil, auth.NewToken(), auth.Principal{}, auth.ReasonUnknownToken},
+		{"nothing", 0, nil, "", auth.Principal{}, auth.ReasonNoCredentials},
+		{"nothing, over TLS", 0, &tls.ConnectionState{}, "", auth.Principal{}, auth.ReasonNoCredentials},
+		{"nothing, where anybody is let in", job.RoleAdmin, nil, "", auth.Principal{Role: job.RoleAdmin}, ""},
+		{"a certificate where anybody is let in", job.RoleAdmin, operator, "", auth.Principal{Name: "ada", Role: job.RoleOperate, Verified: true}, ""},
+		{"a backend's certificate where anybody is let in", job.RoleAdmin, backend, "", auth.Principal{}, auth.ReasonCertificateRole},
+		{"a backend's certificate", 0, backend, "", auth.Principal{}, auth.ReasonCertificateRole},
+		{"a master's certificate", 0, master, "", auth.Principal{}, auth.ReasonCertificateRole},
+		{"a certificate that nobody verified", 0, unverified, "", auth.Principal{}, auth.ReasonCertificate},
+		{"a certificate that expired after the handshake", 0, late, "", auth.Principal{}, auth.ReasonCertificateExpired},
+		{"a certificate with the master's own name", 0, system, "", auth.Principal{}, auth.ReasonCertificate},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a := newAuth(t, auth.Config{Registry: r.tokens, Anonymous: tc.anonymous})
+			got, err := a.Authenticate(t.Context(), home, tc.state, tc.token)
+			if got != tc.want || reasonOf(t, err) != tc.reason {
+				t.Errorf("got %+v, %v; want %+v, %q", got, err, tc.want, tc.reason)
+			}
+		})
+	}
+}
+
+func TestARevokedTokenIsRefusedAtOnce(t *testing.T) {
+	var r registry
+	text := r.add("pipeline", job.RoleSubmit)
+	a := newAuth(t, auth.Config{Registry: r.tokens})
+	if _, err := a.Authenticate(t.Context(), home, nil, text); err != nil {
+		t.Fatal(err)
+	}
+	r.revoke("pipeline")
+	if _, err := a.Authenticate(t.Context(), home, nil, text); reasonOf(t, err) != auth.ReasonUnknownToken {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What is no token is refused by its form alone, however long it is.
+func TestMalformedTokens(t *testing.T) {
+	good := auth.NewToken()
+	var r registry
+	a := newAuth(t, auth.Config{Registry: r.tokens})
+	count, undo := auth.CountCompares()
+	defer undo()
+	r.add("x", job.RoleRead)
+	for i, text := range []string{
+		" ", "lm_", good[:45], good + "A", good + "\n", " " + good, "LM_" + good[3:], "xx_" + good[3:],
+		good[:20] + "+" + good[21:], good[:20] + "=" + good[21:], good[:20] + "\n" + good[21:], good[:45] + "B",
+		strings.Repeat("lm_", 1<<20), strings.Repeat("\x00", 46), good[:44] + "\u00e9",
+	} {
+		// Each from an address of its own: this is not about how often.
+		_, err := a.Authenticate(t.Context(), fmt.Sprintf("10.1.0.%d:1", i), nil, text)
+		if reasonOf(t, err) != auth.ReasonMalformedToken {
+			t.Errorf("%.60q: got %v", text, err)
+		}
+	}
+	if *count != 0 {
+		t.Errorf("%d hashes were compared", *count)
+	}
+	if _, err := auth.HashToken(good); err != nil || auth.NewToken() == good {
+		t.Errorf("a new token: %v", err)
+	}
+}
+
+// Every kept hash is compared at each call, wherever the right one is and whether there is one.
+func TestALookupComparesEveryToken(t *testing.T) {
+	var r registry
+	for i := range 100 {
+		r.add(fmt.Sprint(i), job.RoleRead)
+	}
+	file := openFile(t, tokenLine("file-1", "admin", auth.NewToken()), tokenLine("file-2", "admin", auth.NewToken()))
+	a := newAuth(t, auth.Config{Registry: r.tokens, File: file})
+	count, undo := auth.CountCompares()
+	defer undo()
+	for _, text := range []string{r.text["0"], r.text["50"], r.text["99"], auth.NewToken()} {
+		*count = 0
+		_, _ = a.Authenticate(t.Context(), away, nil, text) // the last one fails
+		if *count < 102 {
+			t.Errorf("a lookup compared %d tokens of 102", *count)
+		}
+	}
+}
+
+// An address that fails often is not listened to for a while; tokens that were good from there are.
+func TestGuessingIsSlowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r registry
+		known, fresh := r.add("known", job.RoleRead), r.add("fresh", job.RoleRead)
+		var said strings.Builder
+		a := newAuth(t, auth.Config{Registry: r.tokens, Logger: slog.New(slog.NewTextHandler(&said, nil))})
+		try := func(peer, token string) auth.Reason {
+			_, err := a.Authenticate(t.Context(), peer, nil, token)
+			return reasonOf(t, err)
+		}
+		for range 1000 { // a success is never counted
+			if got := try(home, known); got != "" {
+				t.Fatalf("a good token: %s", got)
+			}
+		}
+		for i := range auth.FailBurst {
+			if got := try(home, auth.NewToken()); got != auth.ReasonUnknownToken {
+				t.Fatalf("failure %d: %s", i, got)
+			}
+		}
+		_, err := a.Authenticate(t.Context(), "10.0.0.1:1", nil, auth.NewToken()) // another port is the same peer
+		var e *auth.Error
+		if reasonOf(t, err) != auth.ReasonLockedOut || !errors.As(err, &e) || e.RetryAfter <= 0 || e.RetryAfter > auth.FailEvery {
+			t.Fatalf("after %d failures: %v", auth.FailBurst, err)
+		}
+		if !strings.Contains(err.Error(), "not listened to for 6s") {
+			t.Errorf("the error is %q", err)
+		}
+		if got := try(home, "rubbish"); got != auth.ReasonLockedOut {
+			t.Errorf("a malformed token: %s", got)
+		}
+		if got := try(home, known); got != "" {
+			t.Errorf("a token that was good from there: %s", got)
+		}
+		if got := try(home, fresh); got != auth.ReasonLockedOut {
+			t.Errorf("a token that was never used from there: %s", got)
+		}
+		if got := try(away, fresh); got != "" {
+			t.Errorf("another address: %s", got)
+		}
+		if n := strings.Count(said.String(), "not listened to"); n != 1 {
+			t.Errorf("it was logged %d times: %s", n, said.String())
+		}
+
+		time.Sleep(auth.FailEvery) //sleep: virtual time
+		if got := try(home, fresh); got != "" {
+			t.Errorf("after the pause: %s", got)
+		}
+		if got := try(home, auth.NewToken()); got != auth.ReasonUnknownToken {
+			t.Errorf("after the pause: %s", got)
+		}
+		if got := try(home, auth.NewToken()); got != auth.ReasonLockedOut {
+			t.Errorf("one failure more: %s", got)
+		}
+		r.revoke("known")
+		time.Sleep(auth.FailEvery) //sleep: virtual time
+		if got := try(home, known); got != auth.ReasonUnknownToken {
+			t.Errorf("a revoked token: %s", got)
+		}
+	})
+}
+
+// A caller that shows no token is not listened for less, and one with a certificate is always heard.
+func TestWhatIsNotLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAuth(t, auth.Config{})
+		for range 10 * auth.FailBurst {
+			if _, err := a.Authenticate(t.Context(), home, nil, ""); reasonOf(t, err) != auth.ReasonNoCredentials {
+				t.Fatal(err)
+			}
+		}
+		if a.Peers() != 0 {
+			t.Errorf("%d addresses are remembered for nothing", a.Peers())
+		}
+		for range 2 * auth.FailBurst {
+			_, _ = a.Authenticate(t.Context(), home, nil, auth.NewToken()) // fails
+		}
+		if _, err := a.Authenticate(t.Context(), home, certificate(t, tlsconf.Request{Name: "ada", Role: tlsconf.RoleRead}), ""); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The table of addresses is bounded, whoever has many of them cannot wash one clean, and one /64 is one.
+func TestManyAddresses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r registry
+		good := r.add("good", job.RoleRead)
+		a := newAuth(t, auth.Config{Registry: r.tokens})
+		try := func(peer string) auth.Reason {
+			_, err := a.Authenticate(t.Context(), peer, nil, auth.NewToken())
+			return reasonOf(t, err)
+		}
+		for i := range auth.FailBurst {
+			try(fmt.Sprintf("[2001:db8:1:2::%x]:1", i))
+		}
+		if got := try("[2001:db8:1:2:ffff::1]:1"); got != auth.ReasonLockedOut {
+			t.Errorf("another address of the same /64: %s", got)
+		}
+		if got := try("[2001:db8:1:3::1]:1"); got != auth.ReasonUnknownToken {
+			t.Errorf("another /64: %s", got)
+		}
+		for i := range 2 * auth.MaxPeers {
+			try(fmt.Sprintf("10.%d.%d.%d:1", i>>16, i>>8&255, i&255))
+		}
+		if a.Peers() > auth.MaxPeers {
+			t.Errorf("%d addresses are remembered", a.Peers())
+		}
+		if got := try("[2001:db8:1:2::1]:1"); got != auth.ReasonLockedOut {
+			t.Errorf("after a flood from elsewhere: %s", got)
+		}
+		if got := try("192.0.2.1:1"); got != auth.ReasonLockedOut {
+			t.Errorf("a newcomer in a flood shares its standing: %s", got)
+		}
+		time.Sleep(time.Duration(auth.FailBurst) * auth.FailEvery) //sleep: virtual time
+		if _, err := a.Authenticate(t.Context(), "192.0.2.1:1", nil, good); err != nil {
+			t.Errorf("after the flood: %v", err)
+		}
+		if got := try("192.0.2.2:1"); got != auth.ReasonUnknownToken || a.Peers() > auth.MaxPeers/2 {
+			t.Errorf("after the flood: %s, %d addresses", got, a.Peers())
+		}
+	})
+}
+
+func TestFailuresAreCounted(t *testing.T) {
+	metrics := prometheus.NewRegistry()
+	a := newAuth(t, auth.Config{Registerer: metrics})
+	_, _ = a.Authenticate(t.Context(), home, nil, "") // fails, as do the next
+	_, _ = a.Authenticate(t.Context(), home, nil, "x")
+	_, _ = a.Authenticate(t.Context(), home, nil, auth.NewToken())
+	_, _ = a.Authenticate(t.Context(), home, nil, auth.NewToken())
+	err := testutil.GatherAndCompare(metrics, strings.NewReader(`
+# HELP lancemaster_auth_failures_total Calls of the admin service whose caller was not found out or not let in, by reason.
+# TYPE lancemaster_auth_failures_total counter
+lancemaster_auth_failures_total{reason="certificate"} 0
+lancemaster_auth_failures_total{reason="certificate_expired"} 0
+lancemaster_auth_failures_total{reason="certificate_role"} 0
+lancemaster_auth_failures_total{reason="locked_out"} 0
+lancemaster_auth_failures_total{reason="malformed_token"} 1
+lancemaster_auth_failures_total{reason="no_credentials"} 1
+lancemaster_auth_failures_total{reason="unknown_token"} 2
+`))
+	if err != nil {
+		t.Error(err)
+	}
+	if problems, err := testutil.GatherAndLint(metrics); err != nil || len(problems) > 0 {
+		t.Errorf("promlint: %v, %v", problems, err)
+	}
+	if _, err := auth.New(auth.Config{Registerer: metrics}); err == nil {
+		t.Error("the metric was registered twice")
+	}
+	if _, err := auth.New(auth.Config{Anonymous: math.MaxUint8}); err == nil {
+		t.Error("an unknown role for everybody was accepted")
+	}
+}
+
+// The canary: no token, and no part of one, is told to anybody.
+func TestATokenIsNeverShown(t *testing.T) {
+	var said strings.Builder
+	log := slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	a := newAuth(t, auth.Config{Logger: log})
+	text := auth.NewToken()
+	var shown strings.Builder
+	for _, given := range []string{text, text + "x", text[3:], " " + text} {
+		for range 2 * auth.FailBurst {
+			p, err := a.Authenticate(t.Context(), home, nil, given)
+			fmt.Fprintf(&shown, "%v %+v %#v", p, err, err)
+		}
+	}
+	for _, line := range []string{
+		"root admin " + text, text + " admin x", "root " + text + " x", text, "a b c " + text, text + " admin " + strings.Repeat("0", 64) + "\n" + text + " admin " + strings.Repeat("0", 64),
+	} {
+		f, err := auth.OpenTokenFile(writeFile(t, line), log)
+		if err == nil {
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+			t.Errorf("accepted a line of %d parts", len(strings.Fields(line)))
+		}
+		fmt.Fprintf(&shown, "%+v", err)
+	}
+	for _, where := range []string{shown.String(), said.String()} {
+		if strings.Contains(where, text[3:15]) {
+			t.Errorf("a token is shown: %.300s", where)
+		}
+	}
+}
+
+func TestListeners(t *testing.T) {
+	for address, want := range map[string]bool{
+		"127.0.0.1:9021": false, "127.9.9.9:9021": false, "[::1]:9021": false, "localhost:9021": false, "[::ffff:127.0.0.1]:9021": false,
+		"0.0.0.0:9021": true, ":9021": true, "[::]:9021": true, "10.0.0.1:9021": true, "m1.example:9021": true, "localhost.example:9021": true, "": true,
+	} {
+		if got := auth.NeedsAuth(address, false); got != want {
+			t.Errorf("%q: got %v, want %v", address, got, want)
+		}
+		if auth.NeedsAuth(address, true) {
+			t.Errorf("%q as a unix socket needs it", address)
+		}
+	}
+	for _, tc := range []struct {
+		l    auth.Listener
+		want string
+	}{
+		{auth.Listener{Address: "127.0.0.1:1"}, ""},
+		{auth.Listener{Address: "/run/x.sock", UnixSocket: true}, ""},
+		{auth.Listener{Address: "127.0.0.1:1", Tokens: true}, ""},
+		{auth.Listener{Address: "0.0.0.0:1"}, "nobody would be asked"},
+		{auth.Listener{Address: "0.0.0.0:1", TLS: true}, "nobody would be asked"},
+		{auth.Listener{Address: "0.0.0.0:1", Tokens: true}, "readable by anybody on the way"},
+		{auth.Listener{Address: "0.0.0.0:1", TLS: true, Tokens: true}, ""},
+		{auth.Listener{Address: "0.0.0.0:1", TLS: true, ClientCerts: true}, ""},
+		{auth.Listener{Address: "0.0.0.0:1", ClientCerts: true}, "client certificates need TLS"},
+	} {
+		if err := tc.l.Check(); tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%+v: got %v, want %q", tc.l, err, tc.want)
+		}
+	}
+}
+
+func TestCheckReporter(t *testing.T) {
+	backend := certificate(t, tlsconf.Request{Name: "be-1", Role: tlsconf.RoleBackend})
+	if err := auth.CheckReporter(backend); err != nil {
+		t.Error(err)
+	}
+	expired := *backend.VerifiedChains[0][0]
+	expired.NotAfter = time.Now().Add(-time.Second)
+	for _, tc := range []struct {
+		name  string
+		state *tls.ConnectionState
+		want  string
+	}{
+		{"plain", nil, "without TLS"},
+		{"no certificate", &tls.ConnectionState{}, "no certificate that was verified"},
+		{"an admin's", certificate(t, tlsconf.Request{Name: "ada", Role: tlsconf.RoleAdmin}), "only a backend reports"},
+		{"expired", &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{&expired}}}, "expired at"},
+	} {
+		if err := auth.CheckReporter(tc.state); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: got %v, want %q", tc.name, err, tc.want)
+		}
+	}
+}

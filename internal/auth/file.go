@@ -1,0 +1,217 @@
+package auth
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/lancemaster/lancemaster/internal/job"
+)
+
+// Bounds of a token file.
+const (
+	maxTokenFile = 256 << 10 // bytes
+	maxTokenName = 128       // bytes
+)
+
+const (
+	tokenFileInterval = 30 * time.Second
+	closeGrace        = 5 * time.Second
+)
+
+// TokenFile holds the tokens of a file, one a line:
+//
+//	NAME ROLE SHA256HEX
+//
+// where the hash is over the token's text. Empty lines and lines that begin with # say nothing. The file
+// is read again when it changes; what cannot be read changes nothing. A nil TokenFile holds none.
+type TokenFile struct {
+	path   string
+	log    *slog.Logger
+	tokens atomic.Pointer[[]*job.Token]
+
+	mu       sync.Mutex
+	inUse    [sha256.Size]byte
+	lastSaid string
+
+	stop chan struct{}
+	once sync.Once
+	done chan struct{}
+}
+
+// OpenTokenFile reads the file and begins to watch it. The caller closes it.
+func OpenTokenFile(path string, log *slog.Logger) (*TokenFile, error) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	f := &TokenFile{path: path, log: log, stop: make(chan struct{}), done: make(chan struct{})}
+	if err := f.load(); err != nil {
+		return nil, err
+	}
+	go f.watch()
+	return f, nil
+}
+
+// Tokens returns the tokens as they were last read.
+func (f *TokenFile) Tokens() []*job.Token {
+	if f == nil {
+		return nil
+	}
+	return *f.tokens.Load()
+}
+
+// Reload reads the file now. After an error the tokens of before stay valid.
+func (f *TokenFile) Reload() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	err := f.load()
+	if err == nil {
+		f.lastSaid = ""
+		return nil
+	}
+	err = fmt.Errorf("%w; the tokens of before stay valid", err)
+	if said := err.Error(); said != f.lastSaid {
+		f.lastSaid = said
+		f.log.Error("cannot load the changed token file", "error", said)
+	}
+	return err
+}
+
+// Close ends the watch.
+func (f *TokenFile) Close() error {
+	if f == nil {
+		return nil
+	}
+	f.once.Do(func() { close(f.stop) })
+	timer := time.NewTimer(closeGrace)
+	defer timer.Stop()
+	select {
+	case <-f.done:
+		return nil
+	case <-timer.C:
+		return fmt.Errorf("a read of the token file %s did not end within %s", f.path, closeGrace)
+	}
+}
+
+func (f *TokenFile) watch() {
+	defer close(f.done)
+	ticker := time.NewTicker(tokenFileInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-f.stop:
+			return
+		case <-ticker.C:
+			_ = f.Reload() // it is logged, once
+		}
+	}
+}
+
+func (f *TokenFile) load() error {
+	content, mode, err := readTokenFile(f.path)
+	if err != nil {
+		return fmt.Errorf("cannot read the token file: %w", err)
+	}
+	digest := sha256.Sum256(content)
+	if f.tokens.Load() != nil && digest == f.inUse {
+		return nil
+	}
+	tokens, err := parseTokens(string(content))
+	if err != nil {
+		return fmt.Errorf("token file %s: %w", f.path, err)
+	}
+	f.tokens.Store(&tokens)
+	f.inUse = digest
+	f.log.Info("token file loaded", "file", f.path, "tokens", len(tokens))
+	if mode&0o022 != 0 {
+		f.log.Warn("the token file may be changed by others than its owner, who could make themselves admin; set its mode to 0600",
+			"file", f.path, "mode", fmt.Sprintf("%#o", mode))
+	}
+	return nil
+}
+
+func readTokenFile(path string) ([]byte, os.FileMode, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, 0, fmt.Errorf("%s is not a regular file", path)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { _ = file.Close() }()
+	content, err := io.ReadAll(io.LimitReader(file, maxTokenFile+1))
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(content) > maxTokenFile {
+		return nil, 0, fmt.Errorf("%s is larger than %d bytes", path, maxTokenFile)
+	}
+	return content, info.Mode().Perm(), nil
+}
+
+// parseTokens reads the lines. Its errors repeat nothing of them: somebody may have put a token where
+// its hash belongs.
+func parseTokens(text string) ([]*job.Token, error) {
+	out := []*job.Token{}
+	names, hashes := map[string]bool{}, map[job.Hash]bool{}
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		parts := strings.Fields(line)
+		if len(parts) == 0 || strings.HasPrefix(parts[0], "#") {
+			continue
+		}
+		t, err := parseToken(parts)
+		switch {
+		case err != nil:
+		case names[t.Name]:
+			err = errors.New("the name is on an earlier line too")
+		case hashes[t.Hash]:
+			err = errors.New("the hash is on an earlier line too; each name needs a token of its own")
+		case len(out) == job.MaxTokens:
+			err = fmt.Errorf("there are more than %d tokens", job.MaxTokens)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", number, err)
+		}
+		names[t.Name], hashes[t.Hash] = true, true
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+func parseToken(parts []string) (*job.Token, error) {
+	if len(parts) != 3 {
+		return nil, errors.New("a line is NAME ROLE SHA256HEX")
+	}
+	name := parts[0]
+	if len(name) > maxTokenName || !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return nil, fmt.Errorf("the name is not 1 to %d bytes of printable text", maxTokenName)
+	}
+	if name == job.ActorSystem {
+		return nil, fmt.Errorf("a token cannot be called %q: the master acts under that name itself", job.ActorSystem)
+	}
+	role, ok := job.ParseRole(parts[1])
+	if !ok {
+		return nil, errors.New("the role is not read, submit, operate or admin")
+	}
+	hash, err := hex.DecodeString(parts[2])
+	if err != nil || len(hash) != sha256.Size {
+		return nil, errors.New("the hash is not 64 hexadecimal digits; it is the SHA-256 of the token's text, never the token itself")
+	}
+	return &job.Token{Name: name, Role: role, Hash: job.Hash(hash)}, nil
+}
