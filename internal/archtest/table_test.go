@@ -87,8 +87,9 @@ var rooms = []room{
 	{path: "stub", imports: []string{"thriftnet", genGo}},
 	// Defaults, strict load, validation; the version.
 	{path: "config"},
-	// The registry of metrics; config has the version for the build's metric.
-	{path: "metrics", imports: []string{"config"}},
+	// The registry of metrics, and those of the replicated state, of which every part is one's own to
+	// read; config has the version for the build's metric, backend the bound on its series.
+	{path: "metrics", imports: []string{"job", "store", "backend", "config"}},
 	// Wires it all: New, Start, Stop, Addr. gen-go is for its tests, which report as backends do.
 	{path: "app", imports: []string{all, genGo}},
 	// One file per command. serve and dev need config and app, tls needs tlsconf; the rest only client.
