@@ -89,43 +89,66 @@ type barrier struct{ a *App }
 
 func (b barrier) Barrier(ctx context.Context) error { return b.a.readBarrier(ctx) }
 
-// membership counts the members of the Raft configuration.
-type membership struct{ node *raftnode.Node }
-
-func (m membership) Members() int { return len(m.node.Servers()) }
-
-// ownClock is the clock agreement of a cluster of one: a master alone agrees
-// with itself. With more members the others would have to be asked; until this
-// master can do so it trusts no remaining time and waits the full duration.
-type ownClock struct{ membership }
-
-func (c ownClock) AgreesWithMajority() bool { return c.Members() == 1 }
-
 // wallClock reads the wall clock.
-type wallClock struct{}
+type wallClock func() time.Time
 
-func (wallClock) Now() time.Time { return time.Now() }
+func (w wallClock) Now() time.Time { return w() }
 
 // readyWait is how long a request waits for this node to lead and serve. It
 // covers a node's start, so that a client which comes a moment early is served.
 const readyWait = 5 * time.Second
 
-// leading makes requests wait until this node leads and has passed its barrier.
+// leaderPoll is how often a follower that knows no leader looks for one: Raft tells
+// nobody when it learns of one.
+const leaderPoll = 20 * time.Millisecond
+
+// leading makes requests wait until this node leads and has passed its barrier, or
+// knows who leads.
 type leading struct{ a *App }
 
-// WaitLeader returns once this node leads and serves.
+// WaitLeader returns once this node leads and serves, or knows the leader.
 func (l leading) WaitLeader(ctx context.Context) (rpc.Leader, error) {
-	if err := l.a.WaitReady(ctx); err != nil {
-		return rpc.Leader{}, fmt.Errorf("%w: %w", rpc.ErrNotLeader, err)
+	l.a.mu.Lock() // Start holds it: a request that comes while the node starts waits here
+	manager, stopped := l.a.manager, l.a.stopping
+	l.a.mu.Unlock()
+	if manager == nil {
+		return rpc.Leader{}, fmt.Errorf("%w: %w", rpc.ErrNotLeader, errStopped)
 	}
-	return rpc.Leader{Self: true}, nil
+	tick := time.NewTicker(leaderPoll)
+	defer tick.Stop()
+	for {
+		changed := manager.Changed()
+		if _, ok := manager.Ready(); ok {
+			return rpc.Leader{Self: true}, nil
+		}
+		if id, _ := l.a.node.Leader(); id != "" && id != l.a.cfg.NodeID {
+			return rpc.Leader{NodeID: id}, nil
+		}
+		select {
+		case <-changed:
+		case <-tick.C:
+		case <-stopped:
+			return rpc.Leader{}, fmt.Errorf("%w: %w", rpc.ErrNotLeader, errStopped)
+		case <-ctx.Done():
+			return rpc.Leader{}, fmt.Errorf("%w: %w", rpc.ErrNotLeader, context.Cause(ctx))
+		}
+	}
+}
+
+// waitSelf returns once this node leads and serves, and at once when another does.
+func (l leading) waitSelf(ctx context.Context) error {
+	leader, err := l.WaitLeader(ctx)
+	if err == nil && !leader.Self {
+		return fmt.Errorf("%w: the leader is %s", rpc.ErrNotLeader, leader.NodeID)
+	}
+	return err
 }
 
 // ReadBarrier makes what follows see all that was acknowledged before.
 func (l leading) ReadBarrier(ctx context.Context) error {
 	wait, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()
-	if _, err := l.WaitLeader(wait); err != nil {
+	if err := l.waitSelf(wait); err != nil {
 		return err
 	}
 	err := l.a.readBarrier(ctx)
@@ -145,7 +168,7 @@ type servingJournal struct {
 func (s servingJournal) Propose(ctx context.Context, c job.Command) (job.Answer, error) {
 	wait, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()
-	if _, err := s.leading.WaitLeader(wait); err != nil {
+	if err := s.leading.waitSelf(wait); err != nil {
 		return job.Answer{}, fmt.Errorf("%w: %w", job.ErrNotAppended, err)
 	}
 	return s.journal.Propose(ctx, c)

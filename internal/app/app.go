@@ -17,6 +17,7 @@ import (
 
 	"github.com/lancemaster/lancemaster/internal/admission"
 	"github.com/lancemaster/lancemaster/internal/backend"
+	"github.com/lancemaster/lancemaster/internal/cluster"
 	"github.com/lancemaster/lancemaster/internal/config"
 	"github.com/lancemaster/lancemaster/internal/dispatch"
 	"github.com/lancemaster/lancemaster/internal/explain"
@@ -25,6 +26,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/lance"
 	"github.com/lancemaster/lancemaster/internal/leader"
 	"github.com/lancemaster/lancemaster/internal/metrics"
+	"github.com/lancemaster/lancemaster/internal/peer"
 	"github.com/lancemaster/lancemaster/internal/raftnode"
 	"github.com/lancemaster/lancemaster/internal/refresh"
 	"github.com/lancemaster/lancemaster/internal/release"
@@ -36,6 +38,13 @@ import (
 // Options are what an App takes from its process.
 type Options struct {
 	Logger *slog.Logger // default: discard
+	// LogLevel is the logger's level, which a reload changes; may be nil.
+	LogLevel *slog.LevelVar
+	// Now is the wall clock (default time.Now). Dial and RaftListener replace TCP between masters.
+	// All are for tests.
+	Now          func() time.Time
+	Dial         func(ctx context.Context, network, address string) (net.Conn, error)
+	RaftListener net.Listener
 }
 
 // Addresses are where a node listens, with the ports that were bound.
@@ -43,13 +52,20 @@ type Addresses struct{ Report, Admin, HTTP, Raft string }
 
 // App is one node.
 type App struct {
-	cfg      config.Config
+	cfg      config.Config // as of the start; see current
+	current  atomic.Pointer[config.Config]
 	log      *slog.Logger
 	registry *prometheus.Registry
 	fatal    chan error
 	started  time.Time
+	reloads  reloads
 
-	identity   identity
+	opts       Options
+	identity   *identityStore
+	endpoint   *peer.Endpoint
+	members    *cluster.Cluster
+	known      atomic.Pointer[cluster.Cluster] // members, for connections that come while it is made
+	forwarded  atomic.Pointer[rpc.Forwarded]   // nil until the handlers are there
 	disk       *raftnode.DiskWatch
 	machine    *fsm.Machine
 	node       *raftnode.Node
@@ -66,8 +82,9 @@ type App struct {
 	// settingUp: dev still journals what a first job needs.
 	settingUp atomic.Bool
 
-	mu      sync.Mutex
-	stopped bool
+	mu       sync.Mutex
+	stopped  bool
+	stopping chan struct{} // closed when the listeners are about to close
 	// cleanups undo what was started, the newest first.
 	cleanups []cleanup
 }
@@ -84,7 +101,9 @@ func (a *App) onStop(name string, undo func(context.Context) error) {
 // New opens the node's data directory. Nothing is served until Start. The caller
 // ends the node with Stop, started or not.
 func New(cfg config.Config, opts Options) (*App, error) {
-	a := &App{cfg: cfg, log: opts.Logger, registry: metrics.New(config.BuildInfo()), fatal: make(chan error, 1), started: time.Now()}
+	a := &App{cfg: cfg, opts: opts, log: opts.Logger, registry: metrics.New(config.BuildInfo()), fatal: make(chan error, 1), stopping: make(chan struct{}), started: time.Now()}
+	a.current.Store(&cfg)
+	a.reloads = newReloads(a.registry, a.started)
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
@@ -109,19 +128,26 @@ func (a *App) open() (err error) {
 	if err := a.checkClusterID(); err != nil {
 		return err
 	}
+	if err := a.listenToPeers(); err != nil {
+		return err
+	}
 	a.node, err = raftnode.New(raftnode.Config{
 		ID: a.cfg.NodeID, Dir: filepath.Join(a.cfg.DataDir, raftDir),
-		BindAddress: a.cfg.RaftListen, AdvertiseAddress: a.cfg.RaftAdvertise,
+		Stream: a.endpoint.RaftStream(), MemberAddress: a.memberAddress,
 		FSM:     watchedFSM{a.machine, a.disk},
 		Prepare: func(l raft.LogStore, s raft.SnapshotStore) error { return a.machine.Prepare(l, s) },
 		Disk:    a.disk, DiskStallLimit: a.cfg.DiskStallLimit, Fatal: fatal, Logger: a.log.With("part", "raft"),
-		SnapshotThreshold: a.cfg.SnapshotThreshold, TrailingLogs: a.cfg.TrailingLogs,
+		HeartbeatTimeout: a.cfg.HeartbeatTimeout, ElectionTimeout: a.cfg.ElectionTimeout, LeaderLease: a.cfg.LeaderLease,
+		SnapshotInterval: a.cfg.SnapshotInterval, SnapshotThreshold: a.cfg.SnapshotThreshold, TrailingLogs: a.cfg.TrailingLogs,
 	})
 	if err != nil {
 		return err
 	}
 	a.onStop("raft", a.node.Shutdown)
 	a.journal = newJournal(a.node, a.log, a.registry, a.applied)
+	if err := a.knowMembers(); err != nil {
+		return err
+	}
 	a.registry.MustRegister(newStateCollector(a))
 	return nil
 }
@@ -134,7 +160,7 @@ func (a *App) Start(ctx context.Context) error {
 	if a.stopped {
 		return errStopped
 	}
-	for _, step := range []func(context.Context) error{a.startRaft, a.startServers, a.startLeading} {
+	for _, step := range []func(context.Context) error{a.startServers, a.startLeading, a.startMembers} {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -153,20 +179,6 @@ func (a *App) Start(ctx context.Context) error {
 	return nil
 }
 
-func (a *App) startRaft(context.Context) error {
-	has, err := a.node.HasState()
-	if err != nil {
-		return err
-	}
-	if !has {
-		err := a.node.Bootstrap([]raftnode.Server{{ID: a.cfg.NodeID, Address: a.node.Addr(), Voter: true}})
-		if err != nil {
-			return err
-		}
-	}
-	return a.node.Start()
-}
-
 // startServers opens the listeners. The handlers wait for the leader's services,
 // which start afterwards because heartbeats tell backends where reports go.
 func (a *App) startServers(ctx context.Context) error {
@@ -178,7 +190,7 @@ func (a *App) startServers(ctx context.Context) error {
 	sends := dispatch.NewSends()
 	reports := rpc.NewReports(rpc.ReportConfig{
 		Journal: servingJournal{leading{a}, a.journal}, State: rpcState{a.machine}, Leadership: leading{a},
-		Latches: latches{sends}, Clock: wallClock{}, Logger: a.log.With("part", "report"), Metrics: m,
+		Latches: latches{sends}, Forward: toLeader{a}, Clock: wallClock(a.now), Logger: a.log.With("part", "report"), Metrics: m,
 	})
 	a.report, err = rpc.NewReportServer(rpc.ListenConfig{
 		Address: a.cfg.ReportListen, Protocol: protocol(a.cfg.ReportProtocol), Framed: a.cfg.ReportProtocol.Framed,
@@ -193,12 +205,15 @@ func (a *App) startServers(ctx context.Context) error {
 		return err
 	}
 	journal := requestJournal{servingJournal{leading{a}, a.journal}}
-	submit := submitter{leading{a}, admission.New(a.machine, journal, lance.Open, time.Now, membership{a.node}.Members)}
-	a.admin, err = rpc.NewAdminServer(rpc.ListenConfig{Address: a.cfg.AdminListen}, rpc.NewAdmin(rpc.AdminConfig{
+	submit := submitter{leading{a}, admission.New(a.machine, journal, lance.Open, a.now, a.members.Members)}
+	admin := rpc.NewAdmin(rpc.AdminConfig{
 		Journal: journal, State: rpcState{a.machine}, Leadership: leading{a}, Submitter: submit,
 		Releaser: a.releaser, Explainer: a.explainer(), Inspector: inspector{lance.Open, a.machine},
-		Liveness: liveness{a.monitor}, Node: nodeStatus{a}, Clock: wallClock{}, Logger: a.log.With("part", "admin"), Metrics: m,
-	}))
+		Liveness: liveness{a.monitor}, Node: nodeStatus{a}, Cluster: membershipOf{a.members}, Clock: wallClock(a.now),
+		Logger: a.log.With("part", "admin"), Metrics: m,
+	})
+	a.forwarded.Store(rpc.NewForwarded(reports, admin))
+	a.admin, err = rpc.NewAdminServer(rpc.ListenConfig{Address: a.cfg.AdminListen}, admin)
 	if err != nil {
 		return err
 	}
@@ -253,18 +268,18 @@ func (a *App) newServices(ctx context.Context, client *rpc.BackendClient, sends 
 	registry := refreshers(references)
 	a.releaser = release.New(release.Config{
 		State: a.machine, Journal: servingJournal{leading{a}, a.journal}, Open: lance.Open, Refresh: refreshOnce(registry),
-		Sending: sends.Active, Now: time.Now, Logger: a.log.With("part", "release"),
+		Sending: sends.Active, Now: a.now, Logger: a.log.With("part", "release"),
 	})
 	a.dispatcher, err = dispatch.New(dispatch.Config{
 		Proposer: a.journal, Reader: a.machine, Sender: sender{client}, Liveness: a.monitor, Term: a.node, Barrier: barrier{a},
-		Membership: membership{a.node}, ClockAgreement: ownClock{membership{a.node}}, Resolver: references,
+		Membership: a.members, ClockAgreement: a.members, Resolver: references,
 		Refreshers: registry, Sends: sends, Logger: a.log.With("part", "dispatch"), Registerer: a.registry,
 	})
 	if err != nil {
 		return err
 	}
 	a.retention, err = retention.New(retention.Config{
-		Proposer: a.journal, Reader: a.machine, Clock: ownClock{membership{a.node}},
+		Proposer: a.journal, Reader: a.machine, Clock: a.members,
 		Logger: a.log.With("part", "retention"), Registerer: a.registry,
 	})
 	return err
@@ -272,8 +287,8 @@ func (a *App) newServices(ctx context.Context, client *rpc.BackendClient, sends 
 
 func (a *App) explainer() rpc.Explainer {
 	return explainer{explain.New(explain.Config{
-		State: a.machine, Dispatcher: a.dispatcher, Liveness: a.monitor, Members: membership{a.node}.Members,
-		ReleasableIn: a.releaser.ReleasableIn, Now: time.Now,
+		State: a.machine, Dispatcher: a.dispatcher, Liveness: a.monitor, Members: a.members.Members,
+		ReleasableIn: a.releaser.ReleasableIn, Now: a.now,
 	})}
 }
 
@@ -296,7 +311,7 @@ func splitAddress(address string) (host string, port int32, err error) {
 
 func (a *App) startLeading(context.Context) error {
 	manager, err := leader.New(leader.Config{
-		Node: a.node, Services: []leader.Service{a.monitor, a.dispatcher, a.retention}, OnTermStart: a.startTerm, StepDown: a.node.TransferLeadership,
+		Node: a.node, Services: []leader.Service{a.monitor, a.dispatcher, a.retention, a.members.Tender()}, OnTermStart: a.startTerm, StepDown: a.node.TransferLeadership,
 		Logger: a.log.With("part", "leader"), Fatal: func(err error) { _ = a.fail(err) },
 	})
 	if err != nil {
@@ -304,8 +319,11 @@ func (a *App) startLeading(context.Context) error {
 	}
 	a.manager = manager
 	manager.Start()
+	a.onStop("waiting requests", func(context.Context) error { close(a.stopping); return nil })
+	a.onStop("leadership", a.handOver)
 	// The newest cleanup runs first: the services settle while everything else,
-	// the journal above all, still works.
+	// the journal above all, still works. Then the leadership goes to a live peer,
+	// and what clients and backends still ask is forwarded to it.
 	a.onStop("leader's services", manager.Stop)
 	return nil
 }
@@ -343,6 +361,9 @@ func (a *App) Ready() (ok bool, reason string) {
 		}
 		return true, ""
 	}
+	if waits := a.members.Waiting(); waits != "" {
+		return false, "this node waits for " + waits
+	}
 	if id, _ := a.node.Leader(); id != "" && id != a.cfg.NodeID {
 		return false, "this node does not lead; the leader is " + id
 	}
@@ -364,7 +385,7 @@ func (a *App) WaitReady(ctx context.Context) error {
 // Addrs returns where the node listens.
 func (a *App) Addrs() Addresses {
 	return Addresses{
-		Report: a.report.Addr().String(), Admin: a.admin.Addr().String(), HTTP: a.http.Addr(), Raft: a.node.Addr(),
+		Report: a.report.Addr().String(), Admin: a.admin.Addr().String(), HTTP: a.http.Addr(), Raft: a.endpoint.Addr(),
 	}
 }
 

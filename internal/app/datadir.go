@@ -31,6 +31,10 @@ type identity struct {
 	// to show before the state has caught up. 0 means not known yet.
 	Incarnation int64 `json:"incarnation,omitempty"`
 	ClusterID   int32 `json:"cluster_id,omitempty"`
+	// RegisteredAt is the journal index at which this disk was registered by the cluster that it
+	// joined; 0 for a founder. Instances are the members' disks as of the formation or of joining.
+	RegisteredAt uint64            `json:"registered_at,omitempty"`
+	Instances    map[string]string `json:"instances,omitempty"`
 	// Pending is owed by a node whose directory was restored or recovered: its first leadership
 	// journals this before anything else, and clears it afterwards.
 	Pending *pendingQuarantine `json:"pending_quarantine,omitempty"`
@@ -55,8 +59,12 @@ func (a *App) takeDataDir() error {
 		return err
 	}
 	a.onStop("lock of the data directory", func(context.Context) error { return lock.release() })
-	a.identity, err = openDataDir(a.cfg.DataDir, a.cfg.NodeID)
-	return err
+	id, err := openDataDir(a.cfg.DataDir, a.cfg.NodeID)
+	if err != nil {
+		return err
+	}
+	a.identity = &identityStore{dir: a.cfg.DataDir, id: id}
+	return nil
 }
 
 // makeDataDir makes the directory when missing and closes it to others.

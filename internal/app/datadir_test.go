@@ -3,6 +3,7 @@ package app
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -17,7 +18,7 @@ func TestDataDirBelongsToOneNode(t *testing.T) {
 		t.Errorf("the instance id is %q", first.InstanceID)
 	}
 	again, err := openDataDir(dir, "m1")
-	if err != nil || again != first {
+	if err != nil || !reflect.DeepEqual(again, first) {
 		t.Errorf("opened again: %+v, %v; want %+v", again, err, first)
 	}
 	if _, err := openDataDir(dir, "m2"); err == nil || !strings.Contains(err.Error(), `belongs to node "m1", not to "m2"`) {

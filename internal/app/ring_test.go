@@ -145,10 +145,10 @@ func newRing(t *testing.T) *ring {
 		t.Fatal(err)
 	}
 	r.reports = rpc.NewReports(rpc.ReportConfig{
-		Journal: r.journal, State: rpcState{m}, Leadership: alwaysCurrent{}, Latches: alwaysCurrent{}, Clock: wallClock{}, Metrics: metrics,
+		Journal: r.journal, State: rpcState{m}, Leadership: alwaysCurrent{}, Latches: alwaysCurrent{}, Clock: wallClock(time.Now), Metrics: metrics,
 	})
 	r.admin = rpc.NewAdmin(rpc.AdminConfig{
-		Journal: r.journal, State: rpcState{m}, Leadership: alwaysCurrent{}, Releaser: r.releaser, Node: alwaysCurrent{}, Clock: wallClock{}, Metrics: metrics,
+		Journal: r.journal, State: rpcState{m}, Leadership: alwaysCurrent{}, Releaser: r.releaser, Node: alwaysCurrent{}, Clock: wallClock(time.Now), Metrics: metrics,
 	})
 	r.must(job.Form{Header: head(), ClusterID: 1, Level: 1, Settings: job.DefaultSettings(), Members: jobtest.Members("master-1")})
 	r.set("admission.enabled", "true")

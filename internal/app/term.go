@@ -2,36 +2,26 @@ package app
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
-	"time"
 
-	"github.com/lancemaster/lancemaster/internal/command"
 	"github.com/lancemaster/lancemaster/internal/job"
 )
 
 // startTerm is the first thing a new leader journals: the formation, if nobody
-// has formed the cluster yet, and the start of its term.
+// has formed the cluster yet, a Quarantine that this node owes, its own
+// registration where that is out of date, and the start of its term.
 func (a *App) startTerm(ctx context.Context, term uint64) error {
-	var cluster job.Cluster
-	a.machine.Read(func(l *job.Live) { cluster = l.Cluster() })
-	header := job.Header{At: job.Millis(time.Now().UnixMilli()), Actor: job.ActorSystem}
-	if cluster.ClusterID == 0 {
-		form := job.Form{Header: header, ClusterID: a.cfg.ClusterID, Level: command.MaxLevel, Settings: job.DefaultSettings(),
-			Members: []job.Member{{NodeID: a.identity.NodeID, InstanceID: a.identity.InstanceID, Address: a.node.Addr()}}}
-		if form.ClusterID == 0 {
-			form.ClusterID = randomClusterID()
-		}
-		if _, err := a.journal.Propose(ctx, form); err != nil && !job.IsCode(err, job.CodeAlreadyFormed) {
-			return fmt.Errorf("cannot form the cluster: %w", err)
-		}
-		a.log.Info("cluster formed", "cluster_id", form.ClusterID)
-	} else if err := a.checkClusterID(); err != nil {
-		return a.fail(err)
+	if err := a.formOrCheck(ctx); err != nil {
+		return err
 	}
+	if err := a.payQuarantine(ctx); err != nil {
+		return err
+	}
+	if err := a.members.EnsureRegistered(ctx); err != nil {
+		return err
+	}
+	header := job.Header{At: job.Millis(a.now().UnixMilli()), Actor: job.ActorSystem}
 	_, err := a.journal.Propose(ctx, job.TermStart{Header: header, Term: term})
 	if job.IsCode(err, job.CodeStaleTerm) {
 		// Nothing but this very start can have journaled this term: an earlier try
@@ -48,27 +38,63 @@ func (a *App) startTerm(ctx context.Context, term uint64) error {
 	return nil
 }
 
+// formOrCheck journals the formation where there was none, and refuses to lead
+// another cluster than the configured one.
+func (a *App) formOrCheck(ctx context.Context) error {
+	if a.formed().ClusterID != 0 {
+		if err := a.checkClusterID(); err != nil {
+			return a.fail(err)
+		}
+		return nil
+	}
+	form := a.members.Form()
+	if _, err := a.journal.Propose(ctx, form); err != nil && !job.IsCode(err, job.CodeAlreadyFormed) {
+		return fmt.Errorf("cannot form the cluster: %w", err)
+	}
+	a.log.Info("cluster formed", "cluster_id", form.ClusterID, "members", len(form.Members))
+	return nil
+}
+
+// payQuarantine journals the Quarantine that a restored or recovered data
+// directory owes, before anything else of this incarnation. One for each
+// incarnation in between, so that the job ids jump past those of all of them.
+func (a *App) payQuarantine(ctx context.Context) error {
+	owed := a.identity.get().Pending
+	if owed == nil {
+		return nil
+	}
+	for {
+		now := a.formed().Incarnation
+		if now >= owed.Incarnation {
+			break
+		}
+		_, err := a.journal.Propose(ctx, job.Quarantine{
+			Header: job.Header{At: job.Millis(a.now().UnixMilli()), Actor: job.ActorSystem}, Incarnation: now + 1,
+			Cause: owed.Cause, Members: a.members.Survivor(),
+		})
+		if err != nil && a.formed().Incarnation == now {
+			return fmt.Errorf("cannot journal the quarantine: %w", err)
+		}
+		a.log.Warn("the cluster is in quarantine: jobs that were not settled are UNKNOWN, admission is closed and dispatch paused until an operator reopens it",
+			"incarnation", now+1, "cause", owed.Cause)
+	}
+	return a.identity.change(func(id *identity) { id.Pending = nil })
+}
+
+// formed is the cluster's record as applied here.
+func (a *App) formed() (c job.Cluster) {
+	a.machine.Read(func(l *job.Live) { c = l.Cluster() })
+	return c
+}
+
 // checkClusterID refuses data of another cluster than the configured one. The
 // state tells it at the opening, unless this node has not learned of the formation yet.
 func (a *App) checkClusterID() error {
-	var formed int32
-	a.machine.Read(func(l *job.Live) { formed = l.Cluster().ClusterID })
+	formed := a.formed().ClusterID
 	if a.cfg.ClusterID == 0 || formed == 0 || formed == a.cfg.ClusterID {
 		return nil
 	}
 	return fmt.Errorf("cluster.id is %d, but the data in %s is of cluster %d: correct cluster.id or data_dir", a.cfg.ClusterID, a.cfg.DataDir, formed)
-}
-
-// randomClusterID chooses a positive 31-bit id. Backends keep the first id that
-// they hear and refuse others, so two clusters must not have the same by chance.
-func randomClusterID() int32 {
-	var b [4]byte
-	for {
-		_, _ = rand.Read(b[:]) // never fails, see crypto/rand
-		if id := int32(binary.BigEndian.Uint32(b[:]) & math.MaxInt32); id > 0 {
-			return id
-		}
-	}
 }
 
 // fail reports a fault that the node must not survive and returns it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,7 +14,8 @@ import (
 )
 
 const serveLong = `Run a master until SIGTERM or SIGINT, which stop it within shutdown_timeout (default 10s); a second signal
-ends it at once. The log goes to stderr.
+ends it at once. SIGHUP reads the configuration again: what "config show" marks with "reload" changes at once,
+and a faulty configuration changes nothing. The log goes to stderr.
 
 A node's configuration comes from defaults, a YAML file (--config), the environment and flags, each over
 the one before. A key of the file like raft.trailing_logs is the variable LANCEMASTER_RAFT_TRAILING_LOGS and
@@ -27,8 +29,7 @@ What all masters share is not here but in the settings: see lancemaster settings
 Exit status: 0 stopped as told, 1 failed or could not start, 2 wrong usage.`
 
 func (a *cli) serveCmd() *cobra.Command {
-	var file string
-	values := map[string]*string{}
+	var load func() (config.Config, error)
 	cmd := a.leaf(&cobra.Command{
 		Use:   "serve",
 		Short: "Run a master",
@@ -39,23 +40,13 @@ func (a *cli) serveCmd() *cobra.Command {
 		if err := refuseFlags(cmd, "addr", "output", "client-name", "call-timeout"); err != nil {
 			return err
 		}
-		overrides := map[string]string{}
-		for _, f := range config.Flags() {
-			if cmd.Flags().Changed(f.Name) {
-				overrides[f.Key] = *values[f.Name]
-			}
-		}
-		cfg, err := config.Load(file, a.env, overrides)
+		cfg, err := load()
 		if err != nil {
 			return err
 		}
-		return a.serve(ctx, cfg)
+		return a.serve(ctx, cfg, load)
 	})
-	f := cmd.Flags()
-	f.StringVar(&file, "config", a.getenv("LANCEMASTER_CONFIG", ""), "YAML file; LANCEMASTER_CONFIG gives the default")
-	for _, flag := range config.Flags() {
-		values[flag.Name] = f.String(flag.Name, flag.Default, flag.Usage)
-	}
+	load = a.configuration(cmd)
 	return cmd
 }
 
@@ -83,16 +74,23 @@ func configurationFile() string {
 	return out.String()
 }
 
-func (a *cli) serve(ctx context.Context, cfg config.Config) error {
-	log := nodeLogger(a.Err, cfg.LogLevel, cfg.LogFormat)
+func (a *cli) serve(ctx context.Context, cfg config.Config, load func() (config.Config, error)) error {
+	level := new(slog.LevelVar)
+	level.Set(cfg.LogLevel)
+	log := nodeLogger(a.Err, level, cfg.LogFormat)
 	signals, end := notify()
 	defer end()
+	hangups, endHangups := notifyReload()
+	defer endHangups()
+	manager := newSupervisor(log)
 	var n *app.App
 	return tend(ctx, tending{
 		signals: signals,
+		reloads: hangups,
+		ending:  manager.stopping,
 		bound:   cfg.ShutdownTimeout,
 		start: func(ctx context.Context) (_ node, err error) {
-			n, err = app.New(cfg, app.Options{Logger: log})
+			n, err = app.New(cfg, app.Options{Logger: log, LogLevel: level})
 			if err != nil {
 				return nil, err
 			}
@@ -105,7 +103,9 @@ func (a *cli) serve(ctx context.Context, cfg config.Config) error {
 			at := n.Addrs()
 			log.Info("started", "version", config.BuildInfo().Version, "node", cfg.NodeID,
 				"admin", at.Admin, "report", at.Report, "http", at.HTTP, "raft", at.Raft)
+			manager.ready(n.Healthy)
 			return nil
 		},
+		reload: func() { manager.reloading(func() { n.Reload(load()) }) },
 	})
 }

@@ -32,6 +32,19 @@ type tending struct {
 	// bound is how long the node gives itself to stop.
 	bound   time.Duration
 	signals <-chan os.Signal
+	// reload is called for each of reloads while the node runs; both may be nil.
+	reload  func()
+	reloads <-chan os.Signal
+	// ending is called when a started node is about to stop; it may be nil.
+	ending func()
+}
+
+// notifyReload makes the channel of the signal that reloads the configuration. It is taken from the
+// beginning, since the default is to end the process.
+func notifyReload() (signals chan os.Signal, end func()) {
+	signals = make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGHUP)
+	return signals, func() { signal.Stop(signals) }
 }
 
 // notify makes the channel of the signals that stop a node; the caller ends it.
@@ -89,17 +102,25 @@ func (t tending) run(ctx context.Context, n node) error {
 	if err := t.up(); err != nil {
 		return errors.Join(err, t.stop(ctx, n))
 	}
-	select {
-	case err := <-n.Done():
-		return fmt.Errorf("the node cannot go on: %w", err)
-	case <-t.signals:
-	case <-ctx.Done():
+	for {
+		select {
+		case err := <-n.Done():
+			return fmt.Errorf("the node cannot go on: %w", err)
+		case <-t.reloads:
+			t.reload()
+			continue
+		case <-t.signals:
+		case <-ctx.Done():
+		}
+		return t.stop(ctx, n)
 	}
-	return t.stop(ctx, n)
 }
 
 // stop stops the node, within its bound and until a second signal.
 func (t tending) stop(ctx context.Context, n node) error {
+	if t.ending != nil {
+		t.ending()
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.bound)
 	defer cancel()
 	stopped := make(chan error, 1)
@@ -115,7 +136,7 @@ func (t tending) stop(ctx context.Context, n node) error {
 }
 
 // nodeLogger logs to w.
-func nodeLogger(w io.Writer, level slog.Level, format string) *slog.Logger {
+func nodeLogger(w io.Writer, level slog.Leveler, format string) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
 	if format == "json" {
 		return slog.New(slog.NewJSONHandler(w, options))

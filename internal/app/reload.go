@@ -1,0 +1,80 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lancemaster/lancemaster/internal/config"
+	"github.com/lancemaster/lancemaster/internal/job"
+)
+
+// reloads says how the last reading of the configuration went.
+type reloads struct{ ok, at prometheus.Gauge }
+
+func newReloads(r prometheus.Registerer, now time.Time) reloads {
+	m := reloads{
+		ok: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "lancemaster_config_last_reload_successful",
+			Help: "1 while the configuration read last was valid, else 0: the node then runs on with the one before.",
+		}),
+		at: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "lancemaster_config_last_reload_success_timestamp_seconds",
+			Help: "Unix time at which the configuration was last read and valid.",
+		}),
+	}
+	r.MustRegister(m.ok, m.at)
+	m.succeeded(now)
+	return m
+}
+
+func (m reloads) succeeded(at time.Time) {
+	m.ok.Set(1)
+	m.at.Set(float64(at.UnixMilli()) / 1000)
+}
+
+func (m reloads) failed() { m.ok.Set(0) }
+
+// Reload takes a configuration read anew, or the error of reading it. What can
+// change in a running node changes, what cannot is said to need a restart; a faulty
+// configuration changes nothing. The log and the metrics say how it went.
+func (a *App) Reload(next config.Config, err error) {
+	if err != nil {
+		a.reloads.failed()
+		a.log.Error("the configuration was not reloaded and stays as it is; correct it and send SIGHUP again", "error", err.Error())
+		return
+	}
+	old := *a.current.Load()
+	changed, _ := config.Changed(old, next)
+	_, restart := config.Changed(a.cfg, next) // what the process was started with
+	if a.opts.LogLevel != nil {
+		a.opts.LogLevel.Set(next.LogLevel)
+	}
+	a.current.Store(&next)
+	a.reloads.succeeded(a.now())
+	a.log.Info("configuration reloaded", "changed", strings.Join(changed, ","))
+	if len(restart) > 0 {
+		a.log.Warn("these keys were changed too, and count only from the next start", "keys", strings.Join(restart, ","))
+	}
+}
+
+// Healthy returns nil when the node's own parts answer: the state, Raft and the
+// disk. It asks no other node, so that a lost quorum is no reason to restart this one.
+func (a *App) Healthy(ctx context.Context) error {
+	answered := make(chan error, 1)
+	go func() { // ends at the latest with the process, which the watchdog then ends
+		a.machine.Read(func(*job.Live) {})
+		a.node.Stats()
+		answered <- errors.Join(a.machine.Err(), a.disk.Err())
+	}()
+	select {
+	case err := <-answered:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("the state or Raft did not answer: %w", context.Cause(ctx))
+	}
+}
