@@ -51,5 +51,17 @@
 // goroutine that made it goes no further, which takes the node out of the cluster until its owner
 // has ended the process. A write that hangs is seen while it hangs.
 //
+// A vote kept by address. Raft stores for whom it voted as an address. Addresses change by
+// configuration, and may change hands: after a restart another member could collect, in the same
+// term, the vote given to the former holder. What members tell of themselves, and store of a vote, is
+// "ID@host:port" here.
+//
+// Members that have been removed. One that gets the list without it asks for no votes any more. One
+// that was down keeps its old list and asks for pre-votes when it comes back; the others, in whose
+// list it is not, answer no, and since a pre-vote raises no term the leader is not disturbed. Several
+// that were all removed while down could agree among themselves and then depose the leader with the
+// newer term they have won: Raft takes that from anybody who connects. The stream must keep them
+// out, by asking who is at the other end; see Config.Stream.
+//
 // A snapshot left half written by a crash. It is removed at the next start.
 package raftnode

@@ -29,6 +29,12 @@ var (
 	ErrTimeout = errors.New("the raft node did not answer in time")
 	// ErrHasState says that formation was refused because the disk already belongs to a cluster.
 	ErrHasState = errors.New("the disk already holds the state of a cluster")
+	// ErrChanging says that another change of the member list is under way. Try again when it is done.
+	ErrChanging = errors.New("another change of the members is under way")
+	// ErrNotMember says that the member list does not have the member that is meant.
+	ErrNotMember = errors.New("not a member of the cluster")
+	// ErrLastVoter says that a change would leave nobody with a vote.
+	ErrLastVoter = errors.New("the last member with a vote cannot lose it")
 	// ErrDisk says that the node's disk has failed. The node goes no further; see Config.Fatal.
 	ErrDisk = errors.New("the disk failed")
 )

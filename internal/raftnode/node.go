@@ -24,6 +24,7 @@ type Node struct {
 	logs      raft.LogStore // under the guard, with a cache
 	stable    raft.StableStore
 	snapshots raft.SnapshotStore
+	newest    newestSnapshot
 	stream    raft.StreamLayer // nil when the transport is the owner's
 
 	leadership *leadership
@@ -31,6 +32,7 @@ type Node struct {
 	proposals  *gate
 	queue      chan *proposal
 	barriers   *barriers
+	changing   chan struct{} // holds a token while the member list is being changed
 
 	// queueClosed is closed when no proposal is handed to Raft any more.
 	queueClosed chan struct{}
@@ -74,6 +76,7 @@ func newNode(config Config, storage *storage) (*Node, error) {
 		config: config, log: config.Logger, raftLog: newRaftLogger(config.Logger),
 		disk: config.Disk, storage: storage,
 		leadership: newLeadership(), events: newEvents(), proposals: newGate(), queue: make(chan *proposal), barriers: newBarriers(),
+		changing:    make(chan struct{}, 1),
 		queueClosed: make(chan struct{}), raftEnded: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	switch {
@@ -198,32 +201,6 @@ func (n *Node) running() *raft.Raft {
 		return nil
 	}
 	return n.raft
-}
-
-// TransferLeadership hands the leadership to the member whose log is most complete, and returns when
-// this node has ceased to lead. It fails when there is no other member.
-func (n *Node) TransferLeadership(ctx context.Context) error {
-	r := n.running()
-	if r == nil {
-		return fmt.Errorf("transfer leadership: %w", ErrStopped)
-	}
-	if !n.proposals.enter() {
-		return fmt.Errorf("transfer leadership: %w", ErrStopped)
-	}
-	done := make(chan error, 1)
-	n.background.Go(func() {
-		defer n.proposals.leave()
-		done <- n.await(r.LeadershipTransfer())
-	})
-	select {
-	case err := <-done:
-		if err != nil {
-			return fmt.Errorf("transfer leadership: %w", translate(err))
-		}
-		return nil
-	case <-ctx.Done():
-		return waitError(ctx, "the leadership to be transferred")
-	}
 }
 
 // Shutdown takes the node out of the cluster and closes everything it has opened. Commands under way
