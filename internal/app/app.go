@@ -134,7 +134,7 @@ func (a *App) open() (err error) {
 	a.node, err = raftnode.New(raftnode.Config{
 		ID: a.cfg.NodeID, Dir: filepath.Join(a.cfg.DataDir, raftDir),
 		Stream: a.endpoint.RaftStream(), MemberAddress: a.memberAddress,
-		FSM:     watchedFSM{a.machine, a.disk},
+		FSM:     newTimedFSM(watchedFSM{a.machine, a.disk}, a.registry),
 		Prepare: func(l raft.LogStore, s raft.SnapshotStore) error { return a.machine.Prepare(l, s) },
 		Disk:    a.disk, DiskStallLimit: a.cfg.DiskStallLimit, Fatal: fatal, Logger: a.log.With("part", "raft"),
 		HeartbeatTimeout: a.cfg.HeartbeatTimeout, ElectionTimeout: a.cfg.ElectionTimeout, LeaderLease: a.cfg.LeaderLease,
@@ -148,7 +148,7 @@ func (a *App) open() (err error) {
 	if err := a.knowMembers(); err != nil {
 		return err
 	}
-	a.registry.MustRegister(newStateCollector(a))
+	a.registerNode()
 	return nil
 }
 
@@ -205,7 +205,8 @@ func (a *App) startServers(ctx context.Context) error {
 		return err
 	}
 	journal := requestJournal{servingJournal{leading{a}, a.journal}}
-	submit := submitter{leading{a}, admission.New(a.machine, journal, lance.Open, a.now, a.members.Members)}
+	submissions := admission.New(a.machine, journal, lance.Open, a.now, a.members.Members)
+	submit := submitter{leading{a}, submissions}
 	admin := rpc.NewAdmin(rpc.AdminConfig{
 		Journal: journal, State: rpcState{a.machine}, Leadership: leading{a}, Submitter: submit,
 		Releaser: a.releaser, Explainer: a.explainer(), Inspector: inspector{lance.Open, a.machine},
@@ -225,6 +226,7 @@ func (a *App) startServers(ctx context.Context) error {
 		return fmt.Errorf("%w; free the address or change http.listen", err)
 	}
 	a.onStop("HTTP server", a.http.Stop)
+	a.registerServers(submissions)
 	return nil
 }
 
@@ -318,6 +320,7 @@ func (a *App) startLeading(context.Context) error {
 		return err
 	}
 	a.manager = manager
+	a.registerLeading(manager)
 	manager.Start()
 	a.onStop("waiting requests", func(context.Context) error { close(a.stopping); return nil })
 	a.onStop("leadership", a.handOver)

@@ -12,6 +12,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/command"
 	"github.com/lancemaster/lancemaster/internal/fsm"
 	"github.com/lancemaster/lancemaster/internal/job"
+	"github.com/lancemaster/lancemaster/internal/metrics"
 	"github.com/lancemaster/lancemaster/internal/raftnode"
 )
 
@@ -31,6 +32,7 @@ type journal struct {
 	log      *slog.Logger
 	observe  func(*fsm.Result) // told of each applied command; must not block
 	duration *prometheus.HistogramVec
+	jobs     *metrics.Jobs
 }
 
 func newJournal(node proposer, log *slog.Logger, r prometheus.Registerer, observe func(*fsm.Result)) *journal {
@@ -43,6 +45,7 @@ func newJournal(node proposer, log *slog.Logger, r prometheus.Registerer, observ
 		j.duration.WithLabelValues(result)
 	}
 	r.MustRegister(j.duration)
+	j.jobs = metrics.NewJobs(r)
 	return j
 }
 
@@ -85,6 +88,7 @@ func (j *journal) propose(ctx context.Context, c job.Command) (string, job.Answe
 		return "refused", job.Answer{}, result.Refusal
 	}
 	j.logTransitions(ctx, result)
+	j.jobs.Applied(result.Changes)
 	j.observe(result)
 	return "applied", result.Answer, nil
 }

@@ -27,7 +27,7 @@ func TestMetricsPage(t *testing.T) {
 		`lancemaster_build_info{.*} 1`,
 		`lancemaster_jobs{refresh_state="NOT_REQUIRED",state="NOT_COMMITTED"} 1`,
 		`lancemaster_jobs{refresh_state="NOT_REQUIRED",state="PENDING"} 0`,
-		`lancemaster_jobs_unresolved 0`,
+		`lancemaster_jobs_unresolved{state="UNKNOWN"} 0`,
 		`lancemaster_dispatches_total{class="refused"} 1`,
 		`lancemaster_reports_total{.*result="unauthenticated"} 0`,
 		`lancemaster_journal_apply_duration_seconds_count{result="applied"} \d+`,
