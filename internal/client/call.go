@@ -59,6 +59,10 @@ type operation struct {
 	kind  kind
 	extra time.Duration // how long the peer may hold the answer back on purpose
 	next  string        // what to do when the outcome of a repeatable call is unknown
+
+	only   string               // if set, the one address to ask
+	served func(address string) // if set, told who served the call
+	silent bool                 // Config.Stale has been told of this state before
 }
 
 func read(name string) operation   { return operation{name: name, kind: reading} }
@@ -83,10 +87,19 @@ type callFunc func(context.Context, *admin.AdminServiceClient) error
 // do goes through the addresses until one serves the call, an answer is final, or
 // the bounds are reached.
 func (c *Client) do(ctx context.Context, op operation, f callFunc) error {
+	if c.cfg.Stale != nil && op.kind != reading {
+		return &Error{
+			Code: CodeInvalid, Message: op.name + " was not sent: this client is for stale reads",
+			Next: "use one without Config.Stale for changes",
+		}
+	}
 	pause := firstPause
 	r := round{c: c, op: op, f: f}
 	for n := 1; ; n++ {
 		r.queue, r.tried, r.faults, r.redirects = c.route(), nil, nil, 0
+		if op.only != "" {
+			r.queue, r.redirects = []string{op.only}, maxRedirects
+		}
 		last, done := r.run(ctx)
 		switch {
 		case done && last == nil:
@@ -132,6 +145,9 @@ func (r *round) run(ctx context.Context) (last *Error, done bool) {
 		e, v := r.c.attempt(ctx, address, r.op, r.f)
 		if e == nil {
 			r.c.setLeader(address)
+			if r.op.served != nil {
+				r.op.served(address)
+			}
 			return nil, true
 		}
 		switch {
@@ -236,9 +252,18 @@ func (r *round) mention(last *Error) *Error {
 }
 
 // attempt makes the call once at one address.
-func (c *Client) attempt(ctx context.Context, address string, op operation, f callFunc) (*Error, verdict) {
+func (c *Client) attempt(ctx context.Context, address string, op operation, f callFunc) (failed *Error, v verdict) {
 	if c.isClosed() {
 		return &Error{Code: CodeCanceled, Message: "this client is closed"}, final
+	}
+	if c.cfg.Stale != nil && op.kind == reading && !op.silent {
+		var told Staleness
+		f = c.stale(address, f, &told)
+		defer func() {
+			if failed == nil {
+				c.cfg.Stale(told)
+			}
+		}()
 	}
 	attemptCtx, cancel := context.WithTimeout(ctx, c.cfg.CallTimeout+op.extra)
 	defer cancel()

@@ -23,6 +23,11 @@ type Config struct {
 	Name    string // the caller's name in the history, until roles exist as unverified:NAME
 	Version string // the caller's version
 
+	// Stale, where set, has every read answered by the first address that answers, from
+	// that master's own state, which may be behind; it is told of each read whose state
+	// that was. Such a client makes no changes.
+	Stale func(Staleness)
+
 	// TLS, where set, is used for every connection.
 	TLS *tls.Config
 
@@ -112,7 +117,11 @@ func (c *Client) Close() error {
 
 // caller is field 1 of every request.
 func (c *Client) caller() *admin.TRequestContext {
-	return &admin.TRequestContext{Token: optional(c.cfg.Token), ClientName: optional(c.cfg.Name), ClientVersion: optional(c.cfg.Version)}
+	who := &admin.TRequestContext{Token: optional(c.cfg.Token), ClientName: optional(c.cfg.Name), ClientVersion: optional(c.cfg.Version)}
+	if c.cfg.Stale != nil {
+		who.Stale = ptr(true)
+	}
+	return who
 }
 
 // takeIdle returns a kept connection that is young enough, or nil.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,7 +49,7 @@ func (f *filler) number(v reflect.Value, name string) {
 	case v.Type().PkgPath() != "": // an enum: its first value has a name
 		v.SetInt(1)
 		f.want[name] = fmt.Sprint(v.Interface())
-	case strings.HasSuffix(name, "TimeoutMs") || strings.HasSuffix(name, "DeadlineMs"):
+	case slices.ContainsFunc([]string{"TimeoutMs", "DeadlineMs", "ContactMs", "OffsetMs"}, func(s string) bool { return strings.HasSuffix(name, s) }):
 		v.SetInt(f.n * 1000)
 		f.want[name] = (time.Duration(f.n) * time.Second).String()
 	case strings.HasSuffix(name, "Ms"):
@@ -95,6 +96,10 @@ func TestNothingIsLost(t *testing.T) {
 	check(b, func() any { return backendOf(b) })
 	d := &admin.TInspectDatasetResponse{}
 	check(d, func() any { return datasetOf(d) })
+	m := &admin.TClusterMember{}
+	check(m, func() any { return memberOf(m) })
+	n := &admin.TStatusResponse{}
+	check(n, func() any { return statusOf("", n) })
 	s := &admin.TSubmitResponse{}
 	check(s, func() any { return submittedOf(s) })
 }

@@ -9,7 +9,6 @@ import (
 
 // handler serves one call on the world, or refuses it.
 type handler struct {
-	admin.AdminService // of the methods that are not here
 	s       *Server
 	method  string
 	refusal *Refusal

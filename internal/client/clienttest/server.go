@@ -128,7 +128,8 @@ func (s *Server) Requests() []string {
 	return slices.Clone(s.requests)
 }
 
-// Callers returns the name and version that came with each request.
+// Callers returns the name and version that came with each request, and the token and
+// whether it was a stale read where that is so.
 func (s *Server) Callers() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,7 +240,14 @@ func (s *Server) record(method string, request any, caller *admin.TRequestContex
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests = append(s.requests, fmt.Sprintf("%s %s", method, b))
-	s.callers = append(s.callers, caller.GetClientName()+" "+caller.GetClientVersion())
+	name := caller.GetClientName() + " " + caller.GetClientVersion()
+	if caller.Token != nil {
+		name += " with " + *caller.Token
+	}
+	if caller.GetStale() {
+		name += ", stale"
+	}
+	s.callers = append(s.callers, name)
 }
 
 // at is the world's clock: a number of seconds after its beginning.

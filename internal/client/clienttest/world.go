@@ -24,6 +24,7 @@ type world struct {
 	settings []*admin.TSetting
 	index    int64 // of the newest entry of the journal
 	events   []*admin.TJobEvent
+	cluster  clusterState
 }
 
 // Next adds what will happen to a job, one step for each wait upon it: "RUNNING",
@@ -38,6 +39,15 @@ func (s *Server) Next(id int64, steps ...string) {
 		}
 		s.w.steps[id] = append(s.w.steps[id], f)
 	}
+}
+
+// Quarantined makes the status say that the cluster is quarantined.
+func (s *Server) Quarantined(cause string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := *s.w.status
+	st.Quarantined, st.QuarantineCause, st.QuarantinedAtMs = true, &cause, ptr(at(400))
+	s.w.status = &st
 }
 
 // NotReady makes the status say that the master is not ready.
@@ -166,6 +176,7 @@ func newJob(id int64, name string, m shared.TLanceIndexMutationType) *admin.TJob
 const contract = `{"scv":1,"flds":[{"fid":9,"nn":"vec","nt":"fixed_size_list","nul":false,"fsd":8,"vet":"float32","ven":true}]}`
 
 func (w *world) fillCluster() {
+	w.cluster = newCluster()
 	w.status = &admin.TStatusResponse{
 		NodeID: "master-1", Version: "v0.1.0", RaftState: "Leader", RaftTerm: 4, AppliedIndex: 61, ClusterID: 271828, Incarnation: 1,
 		FeatureLevel: 1, Ready: true, LeaderID: ptr("master-1"), LeaderAdminAddress: ptr("127.0.0.1:9021"),
