@@ -116,7 +116,7 @@ type collector struct {
 	n *Node
 
 	role, term, known, contact                 *prometheus.Desc
-	members, voters, silent                    *prometheus.Desc
+	silent                                     *prometheus.Desc
 	last, commit, logSize                      *prometheus.Desc
 	snapshotIndex, snapshotTime, snapshotBytes *prometheus.Desc
 }
@@ -132,8 +132,6 @@ func (n *Node) Collector() prometheus.Collector {
 		term:    d("term", "Newest Raft term this node knows."),
 		known:   d("leader_known", "1 while this node knows who leads, else 0."),
 		contact: d("last_contact_seconds", "Time since this node last heard from the leader; 0 on the leader. Missing if it never has."),
-		members: d("members", "Members in the Raft configuration as this node knows it."),
-		voters:  d("voters", "Members of the Raft configuration that vote."),
 		silent:  d("voters_unreachable", "On the leader: voters that do not answer its heartbeats. 0 elsewhere."),
 		last:    d("last_log_index", "Raft index of the newest entry in this node's log, committed or not."),
 		commit:  d("commit_index", "Raft index of the newest entry that this node knows to be committed."),
@@ -148,7 +146,7 @@ func (n *Node) Collector() prometheus.Collector {
 // Describe names the metrics.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		c.role, c.term, c.known, c.contact, c.members, c.voters, c.silent, c.last, c.commit, c.logSize,
+		c.role, c.term, c.known, c.contact, c.silent, c.last, c.commit, c.logSize,
 		c.snapshotIndex, c.snapshotTime, c.snapshotBytes,
 	} {
 		ch <- d
@@ -174,18 +172,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	if s.LastContact >= 0 {
 		gauge(c.contact, s.LastContact.Seconds())
 	}
-	servers := c.n.Servers()
-	voters := 0
-	for _, server := range servers {
-		if server.Voter {
-			voters++
-		}
-	}
-	gauge(c.members, float64(len(servers)))
-	gauge(c.voters, float64(voters))
 	silent := 0
 	if s.State == raft.Leader.String() { // elsewhere the end of a term may have left something behind
-		silent = c.n.events.silentAmong(servers)
+		silent = c.n.events.silentAmong(c.n.Servers())
 	}
 	gauge(c.silent, float64(silent))
 	gauge(c.last, float64(s.LastLogIndex))

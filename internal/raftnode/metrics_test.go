@@ -29,9 +29,6 @@ lancemaster_raft_last_log_index %[1]d
 # HELP lancemaster_raft_leader_known 1 while this node knows who leads, else 0.
 # TYPE lancemaster_raft_leader_known gauge
 lancemaster_raft_leader_known 1
-# HELP lancemaster_raft_members Members in the Raft configuration as this node knows it.
-# TYPE lancemaster_raft_members gauge
-lancemaster_raft_members 1
 # HELP lancemaster_raft_role 1 for the role this node has in Raft, 0 for the others.
 # TYPE lancemaster_raft_role gauge
 lancemaster_raft_role{role="candidate"} 0
@@ -48,9 +45,6 @@ lancemaster_raft_snapshots_total{result="written"} 1
 # HELP lancemaster_raft_term Newest Raft term this node knows.
 # TYPE lancemaster_raft_term gauge
 lancemaster_raft_term %[2]d
-# HELP lancemaster_raft_voters Members of the Raft configuration that vote.
-# TYPE lancemaster_raft_voters gauge
-lancemaster_raft_voters 1
 # HELP lancemaster_raft_voters_unreachable On the leader: voters that do not answer its heartbeats. 0 elsewhere.
 # TYPE lancemaster_raft_voters_unreachable gauge
 lancemaster_raft_voters_unreachable 0
@@ -125,8 +119,8 @@ func TestMetricsBeforeStartAndAfterShutdown(t *testing.T) {
 		if n := testutil.CollectAndCount(n.Collector(), "lancemaster_raft_role"); n != len(roles) {
 			t.Errorf("%s: %d roles", when, n)
 		}
-		if members := value(t, n, "lancemaster_raft_members"); members != 0 {
-			t.Errorf("%s: %v members", when, members)
+		if term := value(t, n, "lancemaster_raft_term"); term != 0 {
+			t.Errorf("%s: term %v", when, term)
 		}
 		stop(t, n)
 	}
