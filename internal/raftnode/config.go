@@ -83,6 +83,8 @@ type Config struct {
 	DrainTimeout time.Duration
 	// LockTimeout is how long New waits for another process to let go of the log (default 2s).
 	LockTimeout time.Duration
+
+	recoverStep func(name string) // tests look at the disk in it
 }
 
 const (

@@ -6,6 +6,9 @@
 //
 //	New -> (HasState, Bootstrap) -> Start -> Propose, ReadBarrier, ... -> Shutdown
 //
+// Recover, instead, gives a cluster whose quorum is lost for good another member list, on the disk of
+// one node that does not run.
+//
 // New opens the disk and the listener. Start lets the owner of the state machine check its state
 // against the log and the snapshots (Config.Prepare), and joins the cluster. A cluster of one member
 // takes the same path as one of several.

@@ -29,6 +29,10 @@ var (
 	ErrTimeout = errors.New("the raft node did not answer in time")
 	// ErrHasState says that formation was refused because the disk already belongs to a cluster.
 	ErrHasState = errors.New("the disk already holds the state of a cluster")
+	// ErrNoState says that a recovery was refused because the disk holds nothing to recover.
+	ErrNoState = errors.New("the disk does not hold the state of a cluster; form one or join one instead")
+	// ErrRecovering says that a recovery has begun on the disk and has not ended.
+	ErrRecovering = errors.New("the recovery of this node has not ended; run it again, to its end, before the node is started")
 	// ErrChanging says that another change of the member list is under way. Try again when it is done.
 	ErrChanging = errors.New("another change of the members is under way")
 	// ErrNotMember says that the member list does not have the member that is meant.

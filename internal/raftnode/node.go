@@ -63,7 +63,10 @@ func New(config Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := newNode(config, storage)
+	var n *Node
+	if err = storage.checkRecovered(); err == nil {
+		n, err = newNode(config, storage)
+	}
 	if err != nil {
 		return nil, errors.Join(err, storage.close())
 	}
