@@ -221,7 +221,9 @@ func (a *App) startServers(ctx context.Context) error {
 	if err := a.serve(ctx, "admin service", "admin.listen", a.admin); err != nil {
 		return err
 	}
-	a.http, err = httpserver.Start(a.cfg.HTTPListen, a.Ready, metrics.Handler(a.registry), a.log.With("part", "http"))
+	a.http, err = httpserver.Start(httpserver.Options{
+		Address: a.cfg.HTTPListen, Ready: a.Ready, Metrics: metrics.Handler(a.registry), Logger: a.log.With("part", "http"),
+	})
 	if err != nil {
 		return fmt.Errorf("%w; free the address or change http.listen", err)
 	}

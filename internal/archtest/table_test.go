@@ -77,8 +77,8 @@ var rooms = []room{
 	{path: "auth", imports: []string{"job", "tlsconf"}},
 	// The Thrift servers and handlers, the client of backends; wire structs to domain and back.
 	{path: "rpc", imports: []string{"job", "command", "thriftnet", genGo}},
-	// Liveness, readiness and the metrics page.
-	{path: "httpserver", imports: []string{"job"}},
+	// Liveness, readiness, who leads, the metrics page, profiles. tlsconf is for its tests.
+	{path: "httpserver", imports: []string{"job", "tlsconf"}},
 	// The client that follows the leader.
 	{path: "client", imports: []string{"thriftnet", genGo}},
 	// A fake admin service, for the tests of client and cli.

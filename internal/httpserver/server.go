@@ -1,12 +1,21 @@
 // Package httpserver serves a node's health and metrics over HTTP.
 //
-//	/livez    200 while the process can serve at all; it never depends on a quorum
-//	/readyz   200 when this node leads and serves; otherwise 503 and the reason
-//	/metrics  Prometheus text
+//	/livez              200 while the process can serve at all; it never depends on a quorum
+//	/readyz             200 when this node leads and serves; otherwise 503 and the reason
+//	/readyz?standbyok   200 also on a healthy follower that knows its leader, for load balancers
+//	/leader             JSON that names the leader and its addresses; 503 when none is known
+//	/metrics            Prometheus text
+//
+// Profiles of the process (/debug/pprof/) are served on a listener of their own, which only this machine
+// can reach and which is off unless asked for: they cost time, and they show what is in memory.
+//
+// HTTP/1.1 only: health checks and scrapes gain nothing from HTTP/2, whose streams make many requests
+// out of one connection and with that many ways to overload a server.
 package httpserver
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,11 +27,43 @@ import (
 // Ready says whether the node serves, and why not.
 type Ready func() (ok bool, reason string)
 
+// Leader is who leads the cluster, as far as this node knows. An address that it does not know is empty.
+type Leader struct {
+	NodeID        string `json:"node_id"`
+	Self          bool   `json:"self"` // it is the node that was asked
+	Term          uint64 `json:"term"`
+	AdminAddress  string `json:"admin_address"`
+	ReportAddress string `json:"report_address"`
+	HTTPAddress   string `json:"http_address"`
+	RaftAddress   string `json:"raft_address"`
+}
+
+// Options say what a Server serves.
+type Options struct {
+	Address string      // host:port; port 0 picks one
+	TLS     *tls.Config // nil: plain HTTP
+	// CertForDetails refuses /leader and /metrics, but not /livez and /readyz, to whoever shows no client
+	// certificate. It is for a TLS that asks for certificates and does not require them, since probes
+	// often have none.
+	CertForDetails bool
+	// DebugAddress is where profiles are served: host:port of this machine's own; empty: nowhere.
+	DebugAddress string
+
+	Ready Ready
+	// Standby says whether this node follows, knows its leader and keeps up; nil: it never does.
+	Standby Ready
+	// Leader returns who leads; false when nobody is known to. nil: nobody ever is.
+	Leader  func() (Leader, bool)
+	Metrics http.Handler
+	Logger  *slog.Logger // default: discard
+}
+
 // Server is the HTTP side of one node.
 type Server struct {
-	listener net.Listener
-	server   *http.Server
-	done     chan struct{}
+	log       *slog.Logger
+	listeners []net.Listener
+	servers   []*http.Server
+	done      []chan struct{}
 }
 
 // Bounds of a connection. Health checks and scrapes are small and quick.
@@ -31,73 +72,116 @@ const (
 	writeTimeout = 30 * time.Second
 	idleTimeout  = 2 * time.Minute
 	maxHeader    = 16 << 10
+	maxConns     = 256
 	stopGrace    = time.Second
 )
 
-// Start listens on address and serves until Stop.
-func Start(address string, ready Ready, metrics http.Handler, log *slog.Logger) (*Server, error) {
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("cannot listen on http.listen %s: %w", address, err)
+// Start listens and serves until Stop.
+func Start(o Options) (*Server, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{
-		listener: l,
-		server: &http.Server{
-			Handler:           routes(ready, metrics),
-			ReadTimeout:       readTimeout,
-			ReadHeaderTimeout: readTimeout,
-			WriteTimeout:      writeTimeout,
-			IdleTimeout:       idleTimeout,
-			MaxHeaderBytes:    maxHeader,
-			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		},
-		done: make(chan struct{}),
+	if o.Metrics == nil {
+		o.Metrics = http.NotFoundHandler()
 	}
-	go func() {
-		defer close(s.done)
-		if err := s.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("the HTTP server ended", "error", err)
+	if o.Ready == nil {
+		o.Ready = func() (bool, string) { return false, "nobody says whether this node is ready" }
+	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	s := &Server{log: o.Logger}
+	if err := s.listen("http.listen", o.Address); err != nil {
+		return nil, err
+	}
+	if o.DebugAddress != "" {
+		if err := s.listen("http.debug_listen", o.DebugAddress); err != nil {
+			return nil, errors.Join(err, s.listeners[0].Close())
 		}
-	}()
+	}
+	s.serve(s.listeners[0], o.TLS, routes(o), writeTimeout)
+	if o.DebugAddress != "" {
+		s.serve(s.listeners[1], nil, debugRoutes(), debugWriteTimeout)
+	}
 	return s, nil
 }
 
+func (o Options) check() error {
+	switch {
+	case o.DebugAddress != "" && !ownMachine(o.DebugAddress):
+		return fmt.Errorf("http.debug_listen %s can be reached from other machines; profiles show what is in memory, so listen on 127.0.0.1 or [::1]", o.DebugAddress)
+	case o.CertForDetails && (o.TLS == nil || o.TLS.ClientAuth < tls.VerifyClientCertIfGiven):
+		return errors.New("client certificates for /metrics and /leader need a TLS that verifies them")
+	}
+	return nil
+}
+
+func (s *Server) listen(key, address string) error {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("cannot listen on %s %s: %w", key, address, err)
+	}
+	s.listeners = append(s.listeners, l)
+	return nil
+}
+
+// serve serves one listener until Stop.
+func (s *Server) serve(l net.Listener, secure *tls.Config, handler http.Handler, write time.Duration) {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	crowd := newCrowd(maxConns)
+	server := &http.Server{
+		Handler:           handler,
+		TLSConfig:         secure,
+		Protocols:         &protocols,
+		ConnState:         crowd.changed,
+		ReadTimeout:       readTimeout,
+		ReadHeaderTimeout: readTimeout, // also of the TLS handshake
+		WriteTimeout:      write,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	done := make(chan struct{})
+	s.servers, s.done = append(s.servers, server), append(s.done, done)
+	go func() {
+		defer close(done)
+		var err error
+		if secure != nil {
+			err = server.ServeTLS(l, "", "")
+		} else {
+			err = server.Serve(l)
+		}
+		if !errors.Is(err, http.ErrServerClosed) {
+			s.log.Error("the HTTP server ended", "address", l.Addr().String(), "error", err)
+		}
+	}()
+}
+
 // Addr returns the bound address.
-func (s *Server) Addr() string { return s.listener.Addr().String() }
+func (s *Server) Addr() string { return s.listeners[0].Addr().String() }
+
+// DebugAddr returns the bound address of the profiles; empty when they are not served.
+func (s *Server) DebugAddr() string {
+	if len(s.listeners) < 2 {
+		return ""
+	}
+	return s.listeners[1].Addr().String()
+}
 
 // Stop gives requests in progress a second, less when ctx ends before, and then
 // cuts them. When it returns nothing of the server is left.
 func (s *Server) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stopGrace)
 	defer cancel()
-	err := s.server.Shutdown(ctx)
-	if err != nil {
-		err = s.server.Close()
-	}
-	<-s.done
-	return err
-}
-
-func routes(ready Ready, metrics http.Handler) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if ok, reason := ready(); !ok {
-			answer(w, http.StatusServiceUnavailable, "not ready: "+reason)
-			return
+	var errs []error
+	for i, server := range s.servers {
+		err := server.Shutdown(ctx)
+		if err != nil {
+			err = server.Close()
 		}
-		answer(w, http.StatusOK, "ok")
-	})
-	mux.Handle("GET /metrics", metrics)
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, "lancemaster: /livez, /readyz, /metrics")
-	})
-	return mux
-}
-
-func answer(w http.ResponseWriter, status int, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	_, _ = fmt.Fprintln(w, text) // the client may be gone; nothing to do about it
+		<-s.done[i]
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }

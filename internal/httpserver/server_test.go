@@ -3,7 +3,6 @@ package httpserver_test
 import (
 	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -18,10 +17,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func start(t *testing.T, ready httpserver.Ready) string {
+var page = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") })
+
+func start(t *testing.T, o httpserver.Options) *httpserver.Server {
 	t.Helper()
-	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") })
-	s, err := httpserver.Start("127.0.0.1:0", ready, metrics, slog.New(slog.DiscardHandler))
+	o.Address, o.Metrics = "127.0.0.1:0", page
+	s, err := httpserver.Start(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,7 @@ func start(t *testing.T, ready httpserver.Ready) string {
 			t.Error(err)
 		}
 	})
-	return "http://" + s.Addr()
+	return s
 }
 
 func get(t *testing.T, url string) (int, string) {
@@ -58,7 +59,7 @@ func ask(t *testing.T, method, url string) (int, string) {
 
 func TestHealthFollowsReadiness(t *testing.T) {
 	var ok atomic.Bool
-	url := start(t, func() (bool, string) { return ok.Load(), "no leader" })
+	url := "http://" + start(t, httpserver.Options{Ready: func() (bool, string) { return ok.Load(), "no leader" }}).Addr()
 	for _, step := range []struct {
 		ready  bool
 		path   string
@@ -67,6 +68,8 @@ func TestHealthFollowsReadiness(t *testing.T) {
 	}{
 		{false, "/livez", 200, "ok\n"},
 		{false, "/readyz", 503, "not ready: no leader\n"},
+		{false, "/readyz?standbyok", 503, "not ready: no leader\n"},
+		{false, "/leader", 503, "{\"error\":\"no leader is known\"}\n"},
 		{true, "/readyz", 200, "ok\n"},
 		{true, "/metrics", 200, "up 1\n"},
 		{true, "/nothing", 404, "404 page not found\n"},
@@ -83,7 +86,7 @@ func TestHealthFollowsReadiness(t *testing.T) {
 
 // A client that connects and says nothing must not hold up Stop.
 func TestStopDoesNotWaitForSilentClients(t *testing.T) {
-	s, err := httpserver.Start("127.0.0.1:0", func() (bool, string) { return true, "" }, http.NotFoundHandler(), slog.New(slog.DiscardHandler))
+	s, err := httpserver.Start(httpserver.Options{Address: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,8 +113,15 @@ func TestStartNamesTheTakenAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	_, err = httpserver.Start(l.Addr().String(), nil, nil, slog.New(slog.DiscardHandler))
-	if err == nil || !strings.Contains(err.Error(), "http.listen "+l.Addr().String()) {
-		t.Fatalf("got %v", err)
+	for _, o := range []httpserver.Options{
+		{Address: l.Addr().String()}, {Address: "127.0.0.1:0", DebugAddress: l.Addr().String()},
+	} {
+		key := "http.listen "
+		if o.DebugAddress != "" {
+			key = "http.debug_listen "
+		}
+		if _, err = httpserver.Start(o); err == nil || !strings.Contains(err.Error(), key+l.Addr().String()) {
+			t.Errorf("got %v", err)
+		}
 	}
 }

@@ -1,0 +1,80 @@
+package httpserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
+
+func routes(o Options) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
+	mux.HandleFunc("GET /readyz", o.readyz)
+	mux.Handle("GET /leader", o.details(http.HandlerFunc(o.leader)))
+	mux.Handle("GET /metrics", o.details(o.Metrics))
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, "lancemaster: /livez, /readyz, /readyz?standbyok, /leader, /metrics")
+	})
+	return mux
+}
+
+func (o Options) readyz(w http.ResponseWriter, r *http.Request) {
+	ok, reason := o.Ready()
+	if ok {
+		answer(w, http.StatusOK, "ok")
+		return
+	}
+	if r.URL.Query().Has("standbyok") && o.Standby != nil {
+		if ok, why := o.Standby(); ok {
+			answer(w, http.StatusOK, "ok, as a standby: "+reason)
+			return
+		} else if why != "" {
+			reason = why
+		}
+	}
+	answer(w, http.StatusServiceUnavailable, "not ready: "+reason)
+}
+
+func (o Options) leader(w http.ResponseWriter, _ *http.Request) {
+	var known bool
+	var leader Leader
+	if o.Leader != nil {
+		leader, known = o.Leader()
+	}
+	if !known {
+		answerJSON(w, http.StatusServiceUnavailable, map[string]string{"error": "no leader is known"})
+		return
+	}
+	answerJSON(w, http.StatusOK, leader)
+}
+
+// details guards what says more than that the node lives.
+func (o Options) details(next http.Handler) http.Handler {
+	if !o.CertForDetails {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+			answer(w, http.StatusForbidden, "this page needs a client certificate; /livez and /readyz do not")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func answer(w http.ResponseWriter, status int, text string) {
+	head(w, status, "text/plain; charset=utf-8")
+	_, _ = fmt.Fprintln(w, text) // the client may be gone; nothing to do about it
+}
+
+func answerJSON(w http.ResponseWriter, status int, value any) {
+	head(w, status, "application/json")
+	_ = json.NewEncoder(w).Encode(value) // the client may be gone; nothing to do about it
+}
+
+func head(w http.ResponseWriter, status int, kind string) {
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+}

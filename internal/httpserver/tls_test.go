@@ -1,0 +1,152 @@
+package httpserver_test
+
+import (
+	"crypto/tls"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lancemaster/lancemaster/internal/httpserver"
+	"github.com/lancemaster/lancemaster/internal/tlsconf"
+)
+
+// sources returns the certificates of a master and of somebody who asks it, of one CA, and how to give
+// the master another certificate.
+func sources(t *testing.T) (server, client *tlsconf.Source, renew func()) {
+	t.Helper()
+	ca, err := tlsconf.NewCA("ca", time.Now(), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(name string, content []byte) {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("ca.crt", ca.Cert)
+	issue := func(r tlsconf.Request) {
+		r.Validity = time.Hour
+		pair, err := tlsconf.Issue(ca, r, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(r.Name+".key", pair.Key())
+		write(r.Name+".crt", pair.Cert)
+	}
+	open := func(name string) *tlsconf.Source {
+		s, err := tlsconf.Open(tlsconf.Config{Use: tlsconf.UseHTTP, Interval: -1, Files: tlsconf.Files{
+			Cert: filepath.Join(dir, name+".crt"), Key: filepath.Join(dir, name+".key"), CA: filepath.Join(dir, "ca.crt"),
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return s
+	}
+	master := tlsconf.Request{Name: "m", Role: tlsconf.RoleMaster, Node: "m", Hosts: []string{"127.0.0.1"}}
+	issue(master)
+	issue(tlsconf.Request{Name: "prometheus", Role: tlsconf.RoleRead})
+	server, client = open("m"), open("prometheus")
+	return server, client, func() {
+		issue(master)
+		if err := server.Reload(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// fetch asks for a page on a connection of its own, or of the client given.
+func fetch(t *testing.T, c *http.Client, url string) (status int, body string, state *tls.ConnectionState, err error) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.Do(request)
+	if err != nil {
+		return 0, "", nil, err
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	return r.StatusCode, string(text), r.TLS, err
+}
+
+func httpsClient(t *testing.T, config *tls.Config) *http.Client {
+	t.Helper()
+	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: 20 * time.Second}
+}
+
+func TestTLS(t *testing.T) {
+	server, client, renew := sources(t)
+	config, err := server.Server(tlsconf.ServerOptions{Clients: tlsconf.ClientsRequired, Protocols: []string{"http/1.1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, httpserver.Options{TLS: config, Ready: func() (bool, string) { return true, "" }})
+	https := httpsClient(t, client.Client(tlsconf.Expect{Node: "m"}))
+	status, body, state, err := fetch(t, https, "https://"+s.Addr()+"/metrics")
+	if err != nil || status != 200 || body != "up 1\n" || state.NegotiatedProtocol != "http/1.1" {
+		t.Fatalf("got %d %q, %v", status, body, err)
+	}
+	serial := state.PeerCertificates[0].SerialNumber
+
+	// Renewed while the connection stands: it goes on, and a new one gets the new certificate.
+	renew()
+	if _, _, state, err = fetch(t, https, "https://"+s.Addr()+"/metrics"); err != nil || state.PeerCertificates[0].SerialNumber.Cmp(serial) != 0 {
+		t.Errorf("on the connection that stands: %v", err)
+	}
+	fresh := httpsClient(t, client.Client(tlsconf.Expect{}))
+	if _, _, state, err = fetch(t, fresh, "https://"+s.Addr()+"/metrics"); err != nil || state.PeerCertificates[0].SerialNumber.Cmp(serial) == 0 {
+		t.Errorf("on a new connection: %v", err)
+	}
+
+	bare := client.Client(tlsconf.Expect{})
+	bare.GetClientCertificate = nil
+	if _, _, _, err := fetch(t, httpsClient(t, bare), "https://"+s.Addr()+"/livez"); err == nil {
+		t.Error("let in without a certificate")
+	}
+	if status, body := get(t, "http://"+s.Addr()+"/livez"); status != http.StatusBadRequest || !strings.Contains(body, "HTTPS") {
+		t.Errorf("plain HTTP: %d %q", status, body)
+	}
+}
+
+// Probes have no certificate; they learn whether the node is ready and nothing else.
+func TestCertForDetails(t *testing.T) {
+	server, client, _ := sources(t)
+	config, err := server.Server(tlsconf.ServerOptions{Clients: tlsconf.ClientsOptional, Protocols: []string{"http/1.1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, httpserver.Options{TLS: config, CertForDetails: true, Leader: func() (httpserver.Leader, bool) { return httpserver.Leader{NodeID: "m"}, true }})
+	bare := client.Client(tlsconf.Expect{})
+	bare.GetClientCertificate = nil
+	for path, want := range map[string][2]int{
+		"/livez": {200, 200}, "/readyz": {503, 503}, "/leader": {403, 200}, "/metrics": {403, 200},
+	} {
+		for i, c := range []*tls.Config{bare.Clone(), client.Client(tlsconf.Expect{})} {
+			if status, _, _, err := fetch(t, httpsClient(t, c), "https://"+s.Addr()+path); err != nil || status != want[i] {
+				t.Errorf("%s with certificate %v: %d, %v, want %d", path, i == 1, status, err, want[i])
+			}
+		}
+	}
+	none, err := server.Server(tlsconf.ServerOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []*tls.Config{nil, none} {
+		if _, err := httpserver.Start(httpserver.Options{Address: "127.0.0.1:0", CertForDetails: true, TLS: c}); err == nil {
+			t.Error("started although nobody is asked for a certificate")
+		}
+	}
+}
