@@ -19,20 +19,24 @@ func (c *Cluster) clockDifference(s sighting) (difference time.Duration, ok bool
 }
 
 // AgreesWithMajority says whether this node's wall clock agrees within a minute with a majority of
-// the masters, itself among them. A master alone agrees with itself. One that was not heard lately
-// does not count as agreeing.
+// the voting masters, itself among them. A master alone agrees with itself. One that was not heard
+// lately, or that answered with another disk than the registered one, does not count as agreeing.
 func (c *Cluster) AgreesWithMajority() bool {
-	servers := c.cfg.Raft.Servers()
-	agree := 0
-	for _, server := range servers {
+	voters, agree := 0, 0
+	for _, server := range c.cfg.Raft.Servers() {
+		if !server.Voter {
+			continue // it never led, so that nothing in the journal carries its time
+		}
+		voters++
 		if server.ID == c.cfg.NodeID {
 			agree++
 			continue
 		}
 		s := c.peers.get(server.ID)
-		if difference, ok := c.clockDifference(s); ok && difference.Abs()+s.uncertain <= maxClockDifference {
+		difference, ok := c.clockDifference(s)
+		if ok && c.isRegistered(s) && difference.Abs()+s.uncertain <= maxClockDifference {
 			agree++
 		}
 	}
-	return agree*2 > len(servers)
+	return agree*2 > voters
 }

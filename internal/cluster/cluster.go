@@ -2,9 +2,13 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,7 +29,8 @@ type Member struct {
 type Standing struct {
 	ClusterID   int32 `json:"cluster_id,omitempty"`
 	Incarnation int64 `json:"incarnation,omitempty"`
-	// RegisteredAt is the journal index at which this disk was registered; 0 for a founder.
+	// RegisteredAt is the journal index at which this disk was registered; 0 for a founder, whose
+	// standing is no more than a plan until its disk holds a log or a vote.
 	RegisteredAt uint64 `json:"registered_at,omitempty"`
 	// Instances are the members' disks, by node id, as of the formation or of joining.
 	Instances map[string]string `json:"instances,omitempty"`
@@ -84,12 +89,14 @@ type Report struct {
 // Config is what a Cluster stands on. Logger and Registerer may be nil, Founders empty.
 type Config struct {
 	NodeID, InstanceID string
-	Address            string   // this node's Raft address as others reach it
-	Founders           []Member // sorted by id; this node among them; empty: a cluster of one
-	Join               bool     // wait to be added
-	ClusterID          int32    // 0: chosen at formation, or whatever the cluster has
-	Version            string
-	MaxLevel           int32
+	Address            string // this node's Raft address as others reach it
+	// Founders are the configured masters, sorted by id, this node among them. They count only on an
+	// empty disk; none is a cluster of one.
+	Founders  []Member
+	Join      bool  // wait to be added; Founders do not count
+	ClusterID int32 // 0: chosen at formation, or whatever the cluster has
+	Version   string
+	MaxLevel  int32
 	// LevelDefaults are the first values of the settings that levels above from, up to to, bring.
 	LevelDefaults func(from, to int32) []job.SettingValue
 	// AddressOf gives a member's configured address, which wins over the one on record.
@@ -106,29 +113,35 @@ type Config struct {
 	Registerer prometheus.Registerer
 }
 
-// Cluster is this node's view of its cluster.
+// Cluster is this node's view of its cluster. Its methods may be called from several goroutines.
 type Cluster struct {
-	cfg    Config
-	log    *slog.Logger
-	peers  *peers
-	caller Caller
+	cfg   Config
+	log   *slog.Logger
+	peers *peers
+	// lookup resolves a host's name.
+	lookup func(ctx context.Context, host string) ([]net.IPAddr, error)
 
 	// verbs serializes changes of the membership that this node makes. A channel, so that waiting
 	// for it has a bound.
 	verbs chan struct{}
 
-	mu sync.Mutex
-	// disk is what the node knows of its own log before Raft runs.
-	hasState bool
-	started  bool // Raft runs
-	waiting  string
-	accepted chan struct{} // closed when a plan or an invitation was stored
+	// written says that the disk holds a log, a snapshot or a vote. It never becomes false again.
+	written atomic.Bool
+
+	mu      sync.Mutex
+	caller  Caller    // nil until Start
+	raft    raftPhase // whether Raft may have written
+	waiting string    // what formation or joining waits for
+	// objection is why this founder does not agree to form the cluster.
+	objection string
+	accepted  chan struct{} // closed when a plan or an invitation was stored
 
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 }
 
-// New returns a Cluster that does nothing yet but answer who this node is.
+// New returns a Cluster that does nothing yet but answer who this node is. The Raft node has not been
+// started.
 func New(cfg Config) (*Cluster, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -136,32 +149,69 @@ func New(cfg Config) (*Cluster, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	c := &Cluster{cfg: cfg, log: cfg.Logger, verbs: make(chan struct{}, 1), accepted: make(chan struct{})}
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	c := &Cluster{
+		cfg: cfg, log: cfg.Logger, lookup: net.DefaultResolver.LookupIPAddr,
+		verbs: make(chan struct{}, 1), accepted: make(chan struct{}),
+	}
 	c.peers = newPeers(c)
+	// Before anybody can ask: a disk taken for empty could be given to another cluster.
+	has, err := cfg.Raft.HasState()
+	if err != nil {
+		return nil, err
+	}
+	c.written.Store(has)
 	if cfg.Registerer != nil {
 		if err := cfg.Registerer.Register(collector{c}); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("register the metrics of the cluster: %w", err)
 		}
 	}
 	return c, nil
+}
+
+// validate checks what would otherwise show only when the first member list is on disk for good.
+func (cfg Config) validate() error {
+	if len(cfg.Founders) == 0 {
+		return nil
+	}
+	if len(cfg.Founders) > job.MaxMembers {
+		return fmt.Errorf("cluster.members lists %d members; a cluster has at most %d", len(cfg.Founders), job.MaxMembers)
+	}
+	for i, m := range cfg.Founders[1:] {
+		if m.ID <= cfg.Founders[i].ID {
+			return errors.New("the founding members must be sorted by id, each once")
+		}
+	}
+	own := slices.IndexFunc(cfg.Founders, func(m Member) bool { return m.ID == cfg.NodeID })
+	if own < 0 {
+		return fmt.Errorf("cluster.members does not list this node, %s", cfg.NodeID)
+	}
+	if cfg.Founders[own].Address != cfg.Address {
+		return fmt.Errorf("this node advertises %s, but cluster.members lists it at %s", cfg.Address, cfg.Founders[own].Address)
+	}
+	return nil
 }
 
 // Start brings this node into the cluster in the background, and begins to ask the other masters
 // how they are. A node that cannot take part yet says so in Waiting. fatal is told when it never
 // will.
 func (c *Cluster) Start(caller Caller, fatal func(error)) error {
-	has, err := c.cfg.Raft.HasState()
-	if err != nil {
+	if err := c.checkStanding(); err != nil {
 		return err
 	}
 	c.mu.Lock()
-	c.hasState = has
-	c.mu.Unlock()
+	if c.caller != nil {
+		c.mu.Unlock()
+		return errors.New("the membership was started already")
+	}
 	c.caller = caller
 	ctx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
+	c.mu.Unlock()
 	c.done.Go(func() { c.peers.run(ctx) })
-	if c.alone(has) { // nobody to wait for: a fault of the start is the start's
+	if c.alone() { // nobody to wait for: a fault of the start is the start's
 		return c.begin()
 	}
 	c.done.Go(func() {
@@ -172,246 +222,52 @@ func (c *Cluster) Start(caller Caller, fatal func(error)) error {
 	return nil
 }
 
-// Stop ends what Start began. It does not stop Raft.
-func (c *Cluster) Stop(context.Context) error {
-	if c.cancel != nil {
-		c.cancel()
-	}
-	c.done.Wait()
-	return nil
-}
-
-// alone says whether this node needs nobody's word to start Raft.
-func (c *Cluster) alone(hasState bool) bool {
-	return hasState || !c.cfg.Join && len(c.cfg.Founders) <= 1 && c.cfg.Disk.Standing().ClusterID == 0
-}
-
-// begin starts Raft, after the first member list where this node founds a cluster of one.
-func (c *Cluster) begin() error {
+// Stop ends what Start began and waits for it until ctx ends. It does not stop Raft.
+func (c *Cluster) Stop(ctx context.Context) error {
 	c.mu.Lock()
-	has := c.hasState
+	cancel := c.cancel
 	c.mu.Unlock()
-	if !has {
-		if _, err := c.bootstrap([]Member{{ID: c.cfg.NodeID, Address: c.cfg.Address}}); err != nil {
-			return err
-		}
+	if cancel == nil {
+		return nil
 	}
-	return c.startRaft()
-}
-
-// bootstrap writes the first member list, unless another cluster has taken this node in meanwhile.
-// From here on this disk is the cluster's, and a plan of anybody else is refused.
-func (c *Cluster) bootstrap(members []Member) (bool, error) {
-	var servers []raftnode.Server
-	for _, m := range members {
-		servers = append(servers, raftnode.Server{ID: m.ID, Address: m.Address, Voter: true})
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	cancel()
+	ended := make(chan struct{})
+	go func() {
+		c.done.Wait()
+		close(ended)
+	}()
 	select {
-	case <-c.accepted:
-		return false, nil
-	default:
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("what the membership had begun has not ended: %w", context.Cause(ctx))
 	}
-	if err := c.cfg.Raft.Bootstrap(servers); err != nil {
-		return false, err
-	}
-	c.hasState = true
-	return true, nil
 }
 
-func (c *Cluster) startRaft() error {
-	c.setWaiting("")
-	if err := c.cfg.Raft.Start(); err != nil {
-		return err
-	}
+// call asks another master.
+func (c *Cluster) call(ctx context.Context, id, address, method string, payload []byte) ([]byte, peer.Identity, error) {
 	c.mu.Lock()
-	c.started = true
+	caller := c.caller
 	c.mu.Unlock()
-	return nil
+	if caller == nil {
+		return nil, peer.Identity{}, errStarting
+	}
+	return caller.Call(ctx, id, address, method, payload)
 }
 
-// empty says whether this node's disk holds nothing of any cluster: no log and no vote.
-func (c *Cluster) empty() bool {
+// recheck closes the connections of those who do not belong any more.
+func (c *Cluster) recheck() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.emptyLocked()
-}
-
-// Waiting says what this node waits for before it can take part; empty when it takes part.
-func (c *Cluster) Waiting() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.waiting
-}
-
-func (c *Cluster) setWaiting(why string) {
-	c.mu.Lock()
-	changed := c.waiting != why
-	c.waiting = why
+	caller := c.caller
 	c.mu.Unlock()
-	if changed && why != "" {
-		c.log.Info("waiting", "for", why)
+	if caller != nil {
+		caller.Recheck()
 	}
 }
 
-// Identity is what this node says of itself on every connection.
-func (c *Cluster) Identity() peer.Identity {
-	s := c.cfg.Disk.Standing()
-	id := peer.Identity{
-		ClusterID: s.ClusterID, Incarnation: s.Incarnation, NodeID: c.cfg.NodeID, InstanceID: c.cfg.InstanceID,
-		RegisteredAt: s.RegisteredAt, MaxLevel: c.cfg.MaxLevel, Version: c.cfg.Version,
-	}
-	c.cfg.State.Read(func(l *job.Live) {
-		formed := l.Cluster()
-		if formed.ClusterID == 0 {
-			return
-		}
-		id.ClusterID, id.Level = formed.ClusterID, formed.Level
-		id.Incarnation = max(id.Incarnation, formed.Incarnation)
-		if m := l.Member(c.cfg.NodeID); m != nil && m.InstanceID == c.cfg.InstanceID {
-			id.RegisteredAt = m.RegisteredAt
-		}
-	})
-	return id
-}
-
-// Judge says whether the other end of a connection belongs to this cluster; see peer.Config.
-func (c *Cluster) Judge(kind peer.Kind, other peer.Identity) (member bool, err error) {
-	applied := c.cfg.State.Applied().Index
-	return peer.Decide(kind, peer.Check(c.Identity(), c.registered, applied, other))
-}
-
-// registered looks a member's disk up: in the state once it knows the members, before that in what
-// the formation or the invitation said.
-func (c *Cluster) registered(nodeID string) (instanceID string, registeredAt uint64, ok bool) {
-	known := false
-	c.cfg.State.Read(func(l *job.Live) {
-		known = len(l.Members()) > 0
-		if m := l.Member(nodeID); m != nil {
-			instanceID, registeredAt, ok = m.InstanceID, m.RegisteredAt, true
-		}
-	})
-	if !known {
-		instanceID, ok = c.cfg.Disk.Standing().Instances[nodeID]
-	}
-	return instanceID, registeredAt, ok
-}
-
-// address returns where a member is reached: as configured, else as registered, else as in the Raft
-// configuration.
-func (c *Cluster) address(id string) string {
-	if c.cfg.AddressOf != nil {
-		if address, ok := c.cfg.AddressOf(id); ok {
-			return address
-		}
-	}
-	address := ""
-	c.cfg.State.Read(func(l *job.Live) {
-		if m := l.Member(id); m != nil {
-			address = m.Address
-		}
-	})
-	if address == "" {
-		for _, s := range c.cfg.Raft.Servers() {
-			if s.ID == id {
-				return s.Address
-			}
-		}
-	}
-	return address
-}
-
-// MemberAddress is address for Raft's transport, which falls back to its own configuration.
-func (c *Cluster) MemberAddress(id string) (string, bool) {
-	address := c.address(id)
-	return address, address != ""
-}
-
-// others are the masters to ask: the founders until Raft runs, then Raft's members.
-func (c *Cluster) others() []Member {
-	var out []Member
-	add := func(id, address string) {
-		if id != c.cfg.NodeID {
-			out = append(out, Member{ID: id, Address: address})
-		}
-	}
-	if servers := c.cfg.Raft.Servers(); len(servers) > 0 {
-		for _, s := range servers {
-			add(s.ID, c.address(s.ID))
-		}
-		return out
-	}
-	for _, f := range c.cfg.Founders {
-		add(f.ID, f.Address)
-	}
-	return out
-}
-
-// Form is the first command of the journal, as the founders agreed.
-func (c *Cluster) Form() job.Form {
-	s := c.cfg.Disk.Standing()
-	form := job.Form{Header: c.header(job.ActorSystem), ClusterID: s.ClusterID, Level: c.cfg.MaxLevel}
-	for _, f := range c.cfg.Founders {
-		instance, ok := s.Instances[f.ID]
-		if !ok {
-			continue
-		}
-		form.Members = append(form.Members, job.Member{NodeID: f.ID, InstanceID: instance, Address: f.Address})
-		if f.ID == c.cfg.NodeID {
-			continue
-		}
-		if seen := c.peers.get(f.ID); seen.at.IsZero() {
-			form.Level = 1 // nobody knows what it can read; the level is raised later
-		} else {
-			form.Level = min(form.Level, seen.identity.MaxLevel)
-		}
-	}
-	if len(form.Members) == 0 {
-		form.Members = []job.Member{c.self()}
-	}
-	if form.ClusterID == 0 {
-		form.ClusterID = c.cfg.ClusterID
-	}
-	if form.ClusterID == 0 {
-		form.ClusterID = RandomID()
-	}
-	form.Settings = c.cfg.LevelDefaults(0, form.Level)
-	return form
-}
-
-// Survivor is this node as the only member, after its data directory was restored or recovered.
-func (c *Cluster) Survivor() []job.Member { return []job.Member{c.self()} }
-
-func (c *Cluster) self() job.Member {
-	return job.Member{NodeID: c.cfg.NodeID, InstanceID: c.cfg.InstanceID, Address: c.cfg.Address}
-}
+var errStarting = &peer.Refusal{Code: peer.CodeRefused, Message: "this node is starting; try again shortly"}
 
 // header is what this node's own commands carry.
 func (c *Cluster) header(actor string) job.Header {
 	return job.Header{At: job.Millis(c.cfg.Now().UnixMilli()), Actor: actor}
 }
-
-// EnsureRegistered registers this node where the state does not know its disk or address. The
-// leader calls it at the start of its term.
-func (c *Cluster) EnsureRegistered(ctx context.Context) error {
-	self := c.self()
-	var known *job.Member
-	c.cfg.State.Read(func(l *job.Live) { known = l.Member(self.NodeID) })
-	if known != nil && known.InstanceID == self.InstanceID && known.Address == self.Address {
-		return nil
-	}
-	if known != nil && known.InstanceID != self.InstanceID {
-		return fmt.Errorf("this node's disk (instance %s) is not the one registered for %s (instance %s); it must not lead",
-			self.InstanceID, self.NodeID, known.InstanceID)
-	}
-	_, err := c.cfg.Journal.Propose(ctx, job.PutMember{
-		Header: c.header(job.ActorSystem), NodeID: self.NodeID, InstanceID: self.InstanceID, Address: self.Address,
-	})
-	if err != nil {
-		return fmt.Errorf("cannot register this node: %w", err)
-	}
-	return nil
-}
-
-

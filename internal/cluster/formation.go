@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lancemaster/lancemaster/internal/job"
 	"github.com/lancemaster/lancemaster/internal/peer"
 )
 
@@ -26,14 +27,15 @@ type plan struct {
 // takePart brings an empty node into a cluster: it forms one with the other founders, or waits to
 // be taken in. It returns when Raft runs.
 func (c *Cluster) takePart(ctx context.Context) error {
-	standing := c.cfg.Disk.Standing()
 	switch {
-	case standing.ClusterID != 0 && !(c.coordinates() && standing.RegisteredAt == 0):
+	case c.standing().ClusterID != 0:
 		// A plan or an invitation was stored before: the leader will come.
 	case c.cfg.Join:
 		c.setWaiting(fmt.Sprintf("being added to cluster %d; run `lancemaster cluster add %s %s` against one of its masters",
 			c.cfg.ClusterID, c.cfg.NodeID, c.cfg.Address))
-		if !c.waitAccepted(ctx) {
+		select {
+		case <-c.accepted:
+		case <-ctx.Done():
 			return nil
 		}
 	default:
@@ -45,13 +47,29 @@ func (c *Cluster) takePart(ctx context.Context) error {
 	return c.startRaft()
 }
 
-func (c *Cluster) waitAccepted(ctx context.Context) bool {
+// hasAccepted says whether a plan or an invitation was stored since the start.
+func (c *Cluster) hasAccepted() bool {
 	select {
 	case <-c.accepted:
 		return true
-	case <-ctx.Done():
+	default:
 		return false
 	}
+}
+
+// acceptLocked tells takePart that a plan or an invitation was stored.
+func (c *Cluster) acceptLocked() {
+	if !c.hasAccepted() {
+		close(c.accepted)
+	}
+}
+
+// coordinator is the member that writes the first member list.
+func (c *Cluster) coordinator() string {
+	if len(c.cfg.Founders) == 0 {
+		return "its first member"
+	}
+	return fmt.Sprintf("member %s, which has the smallest id,", c.cfg.Founders[0].ID)
 }
 
 // coordinates says whether this node is the one that writes the first member list.
@@ -65,10 +83,12 @@ func (c *Cluster) agree(ctx context.Context) (bool, error) {
 	tick := time.NewTicker(formInterval)
 	defer tick.Stop()
 	for {
+		changed := c.peers.next()
 		if _, obstacles := c.obstacles(); len(obstacles) > 0 {
-			c.setWaiting(strings.Join(obstacles, "; "))
+			c.object(strings.Join(obstacles, "; "))
 		} else if !c.coordinates() {
-			c.setWaiting(fmt.Sprintf("member %s, which has the smallest id, to form the cluster", c.cfg.Founders[0].ID))
+			c.object("")
+			c.setWaiting(c.coordinator() + " to form the cluster")
 		} else if formed, err := c.found(ctx); formed || err != nil {
 			return formed, err
 		}
@@ -76,10 +96,21 @@ func (c *Cluster) agree(ctx context.Context) (bool, error) {
 		case <-ctx.Done():
 			return false, nil
 		case <-c.accepted:
+			c.object("")
 			return true, nil
-		case <-c.peers.next():
+		case <-changed:
 		case <-tick.C:
 		}
+	}
+}
+
+// object notes why this founder does not agree, for its operator and for the coordinator.
+func (c *Cluster) object(why string) {
+	c.mu.Lock()
+	c.objection = why
+	c.mu.Unlock()
+	if why != "" {
+		c.setWaiting(why)
 	}
 }
 
@@ -99,7 +130,7 @@ func (c *Cluster) obstacles() (seen []sighting, obstacles []string) {
 		case !s.fresh():
 			obstacle("member %s at %s has not answered yet", f.ID, f.Address)
 			continue
-		case !s.status.Empty:
+		case !s.status.Empty || s.identity.RegisteredAt != 0:
 			obstacle("member %s belongs to cluster %d already, and this disk is empty: if the disk of %s was replaced, run `lancemaster cluster replace %s`; else restore its data directory",
 				f.ID, s.identity.ClusterID, c.cfg.NodeID, c.cfg.NodeID)
 		case s.status.Join:
@@ -109,6 +140,8 @@ func (c *Cluster) obstacles() (seen []sighting, obstacles []string) {
 				f.ID, listed(s.status.Founders), listed(c.cfg.Founders))
 		case s.status.ClusterID != 0 && configured != 0 && s.status.ClusterID != configured:
 			obstacle("member %s has cluster.id %d, and others have %d; make it the same on all", f.ID, s.status.ClusterID, configured)
+		case c.coordinates() && s.status.Objection != "":
+			obstacle("member %s does not agree yet: %s", f.ID, s.status.Objection)
 		}
 		if configured == 0 {
 			configured = s.status.ClusterID
@@ -137,8 +170,39 @@ func (c *Cluster) found(ctx context.Context) (bool, error) {
 	if len(obstacles) > 0 {
 		return false, nil
 	}
-	standing := c.cfg.Disk.Standing()
-	p := plan{ClusterID: standing.ClusterID, Founders: c.cfg.Founders, Instances: map[string]string{c.cfg.NodeID: c.cfg.InstanceID}}
+	p := c.plan(seen)
+	if kept, err := c.keepOwn(p); !kept || err != nil {
+		return false, err
+	}
+	payload, err := json.Marshal(p)
+	if err != nil {
+		return false, fmt.Errorf("cannot write the plan of formation: %w", err)
+	}
+	for _, s := range seen {
+		ask, cancel := context.WithTimeout(ctx, askTime)
+		_, _, err := c.call(ask, s.member.ID, s.member.Address, methodForm, payload)
+		cancel()
+		if err != nil {
+			if ctx.Err() == nil {
+				c.setWaiting(fmt.Sprintf("member %s to agree to form the cluster: %v", s.member.ID, err))
+			}
+			return false, nil
+		}
+	}
+	if formed, err := c.bootstrap(c.cfg.Founders); !formed || err != nil {
+		return false, err
+	}
+	c.log.Info("the founding members agree; the cluster forms", "cluster_id", p.ClusterID, "members", listed(c.cfg.Founders))
+	return true, nil
+}
+
+// plan makes the plan of what was seen of the other founders. The id of an earlier plan is kept where
+// nobody's configuration has another.
+func (c *Cluster) plan(seen []sighting) plan {
+	p := plan{
+		ClusterID: c.cfg.Disk.Standing().ClusterID, Founders: c.cfg.Founders,
+		Instances: map[string]string{c.cfg.NodeID: c.cfg.InstanceID},
+	}
 	if c.cfg.ClusterID != 0 {
 		p.ClusterID = c.cfg.ClusterID
 	}
@@ -151,37 +215,27 @@ func (c *Cluster) found(ctx context.Context) (bool, error) {
 	if p.ClusterID == 0 {
 		p.ClusterID = RandomID()
 	}
-	if err := c.keep(p); err != nil {
-		return false, err
-	}
-	payload, err := json.Marshal(p)
-	if err != nil {
-		return false, fmt.Errorf("cannot write the plan of formation: %w", err)
-	}
-	for _, s := range seen {
-		call, cancel := context.WithTimeout(ctx, pollTimeout)
-		_, _, err := c.caller.Call(call, s.member.ID, s.member.Address, methodForm, payload)
-		cancel()
-		if err != nil {
-			c.setWaiting(fmt.Sprintf("member %s did not agree to form the cluster: %v", s.member.ID, err))
-			return false, nil
-		}
-	}
-	if formed, err := c.bootstrap(c.cfg.Founders); !formed || err != nil {
-		return false, err
-	}
-	c.log.Info("the founding members agree; the cluster forms", "cluster_id", p.ClusterID, "members", listed(c.cfg.Founders))
-	return true, nil
+	return p
 }
 
-// keep stores a plan durably.
-func (c *Cluster) keep(p plan) error {
-	standing := Standing{ClusterID: p.ClusterID, Incarnation: 1, Instances: p.Instances}
-	had := c.cfg.Disk.Standing()
-	if had.ClusterID == standing.ClusterID && had.RegisteredAt == 0 && maps.Equal(had.Instances, standing.Instances) {
-		return nil
+// keepOwn stores the coordinator's own plan, unless another cluster has taken this node in meanwhile.
+func (c *Cluster) keepOwn(p plan) (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.hasAccepted() {
+		return false, nil
 	}
-	return c.cfg.Disk.SetStanding(standing)
+	_, err := c.keepLocked(p)
+	return err == nil, err
+}
+
+// keepLocked stores a plan durably, and says whether it is another than the one that was there.
+func (c *Cluster) keepLocked(p plan) (changed bool, err error) {
+	had := c.cfg.Disk.Standing()
+	if had.ClusterID == p.ClusterID && had.RegisteredAt == 0 && maps.Equal(had.Instances, p.Instances) {
+		return false, nil
+	}
+	return true, c.cfg.Disk.SetStanding(Standing{ClusterID: p.ClusterID, Incarnation: job.FirstIncarnation, Instances: p.Instances})
 }
 
 // onForm stores the coordinator's plan on an empty founder.
@@ -190,85 +244,54 @@ func (c *Cluster) onForm(_ context.Context, from peer.Identity, payload []byte) 
 	if err := json.Unmarshal(payload, &p); err != nil {
 		return nil, errors.New("the plan of formation cannot be read")
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case !c.emptyLocked():
-		return nil, fmt.Errorf("%s belongs to a cluster already", c.cfg.NodeID)
-	case c.cfg.Join:
-		return nil, fmt.Errorf("%s is set to join a cluster, not to found one", c.cfg.NodeID)
-	case !slices.Equal(p.Founders, c.cfg.Founders):
-		return nil, fmt.Errorf("%s has another member list: %s", c.cfg.NodeID, listed(c.cfg.Founders))
-	case len(c.cfg.Founders) == 0 || from.NodeID != c.cfg.Founders[0].ID || c.coordinates():
-		return nil, fmt.Errorf("%s takes the plan only of the member with the smallest id", c.cfg.NodeID)
-	case p.Instances[c.cfg.NodeID] != c.cfg.InstanceID || p.Instances[from.NodeID] != from.InstanceID:
-		return nil, errors.New("the plan is for other disks")
-	case p.ClusterID <= 0 || c.cfg.ClusterID != 0 && c.cfg.ClusterID != p.ClusterID:
-		return nil, fmt.Errorf("cluster id %d is not what %s is configured for", p.ClusterID, c.cfg.NodeID)
-	}
-	if err := c.keep(p); err != nil {
-		c.log.Error("the plan of formation could not be stored", "error", err.Error())
-		return nil, errors.New("the plan could not be stored")
-	}
-	c.acceptLocked()
-	return []byte("{}"), nil
-}
-
-// invitation is what the leader tells an empty node that it takes in.
-type invitation struct {
-	ClusterID    int32             `json:"cluster_id"`
-	Incarnation  int64             `json:"incarnation"`
-	RegisteredAt uint64            `json:"registered_at"`
-	Instances    map[string]string `json:"instances"`
-}
-
-// onJoin stores an invitation on an empty node.
-func (c *Cluster) onJoin(_ context.Context, from peer.Identity, payload []byte) ([]byte, error) {
-	var in invitation
-	if err := json.Unmarshal(payload, &in); err != nil {
-		return nil, errors.New("the invitation cannot be read")
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	had := c.cfg.Disk.Standing()
-	switch {
-	case from.ClusterID != in.ClusterID || in.ClusterID <= 0 || in.Instances[c.cfg.NodeID] != c.cfg.InstanceID:
-		return nil, errors.New("the invitation is for another node")
-	case had.ClusterID == in.ClusterID && had.RegisteredAt == in.RegisteredAt && in.RegisteredAt != 0:
-		return []byte("{}"), nil // the answer was lost
-	case !c.emptyLocked():
-		return nil, fmt.Errorf("%s belongs to a cluster already", c.cfg.NodeID)
-	case c.cfg.ClusterID != 0 && c.cfg.ClusterID != in.ClusterID:
-		return nil, fmt.Errorf("%s is configured for cluster %d, not %d; correct cluster.id", c.cfg.NodeID, c.cfg.ClusterID, in.ClusterID)
-	}
-	err := c.cfg.Disk.SetStanding(Standing(in))
+	changed, err := c.acceptPlan(from, p)
 	if err != nil {
-		c.log.Error("the invitation into the cluster could not be stored", "error", err.Error())
-		return nil, errors.New("the invitation could not be stored")
+		return nil, err
 	}
-	c.log.Info("taken into the cluster", "cluster_id", in.ClusterID, "by", from.NodeID)
-	c.acceptLocked()
+	if changed {
+		c.recheck() // of connections that the plan before allowed
+	}
 	return []byte("{}"), nil
 }
 
-// emptyLocked is empty with the lock held.
-func (c *Cluster) emptyLocked() bool {
-	if c.hasState {
-		return false
+func (c *Cluster) acceptPlan(from peer.Identity, p plan) (changed bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.checkPlanLocked(from, p); err != nil {
+		return false, err
 	}
-	if !c.started {
-		return true
+	if changed, err = c.keepLocked(p); err != nil {
+		c.log.Error("the plan of formation could not be stored", "error", err.Error())
+		return false, fmt.Errorf("%s could not store the plan; see its log", c.cfg.NodeID)
 	}
-	stats := c.cfg.Raft.Stats()
-	return stats.LastLogIndex == 0 && stats.LastSnapshotIndex == 0 && stats.Term == 0
+	if changed {
+		c.log.Info("agreed to form the cluster", "cluster_id", p.ClusterID, "coordinator", from.NodeID)
+	}
+	c.acceptLocked()
+	return changed, nil
 }
 
-func (c *Cluster) acceptLocked() {
-	select {
-	case <-c.accepted:
-	default:
-		close(c.accepted)
+func (c *Cluster) checkPlanLocked(from peer.Identity, p plan) error {
+	switch {
+	case !c.emptyLocked(), c.cfg.Disk.Standing().RegisteredAt != 0:
+		return fmt.Errorf("%s belongs to a cluster already", c.cfg.NodeID)
+	case c.cfg.Join:
+		return fmt.Errorf("%s is set to join a cluster (cluster.join), not to found one", c.cfg.NodeID)
+	case !slices.Equal(p.Founders, c.cfg.Founders):
+		return fmt.Errorf("%s has another member list: %s", c.cfg.NodeID, listed(c.cfg.Founders))
+	case len(c.cfg.Founders) == 0 || from.NodeID != c.cfg.Founders[0].ID || c.coordinates():
+		return fmt.Errorf("%s takes the plan only of the member with the smallest id", c.cfg.NodeID)
+	case p.Instances[c.cfg.NodeID] != c.cfg.InstanceID || p.Instances[from.NodeID] != from.InstanceID:
+		return errors.New("the plan is for other disks")
+	case p.ClusterID <= 0 || c.cfg.ClusterID != 0 && c.cfg.ClusterID != p.ClusterID:
+		return fmt.Errorf("cluster id %d is not what %s is configured for", p.ClusterID, c.cfg.NodeID)
 	}
+	for _, f := range c.cfg.Founders {
+		if p.Instances[f.ID] == "" {
+			return fmt.Errorf("the plan does not name the disk of %s", f.ID)
+		}
+	}
+	return nil
 }
 
 // RandomID chooses a positive 31-bit cluster id. Backends keep the first id that they hear and
@@ -282,5 +305,3 @@ func RandomID() int32 {
 		}
 	}
 }
-
-func compareIDs(a, b string) int { return strings.Compare(a, b) }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/lancemaster/lancemaster/internal/job"
 	"github.com/lancemaster/lancemaster/internal/peer"
 	"github.com/lancemaster/lancemaster/internal/raftnode"
 )
@@ -39,6 +41,7 @@ type status struct {
 	ClusterID int32    `json:"configured_cluster_id,omitempty"`
 	Founders  []Member `json:"founders,omitempty"`
 	Waiting   string   `json:"waiting,omitempty"`
+	Objection string   `json:"objection,omitempty"` // why this founder does not agree yet
 }
 
 func (c *Cluster) status() status {
@@ -49,6 +52,9 @@ func (c *Cluster) status() status {
 		LastContact: contactMillis(raft),
 		Empty:       c.empty(), Join: c.cfg.Join, ClusterID: c.cfg.ClusterID, Founders: c.cfg.Founders, Waiting: c.Waiting(),
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.Objection = c.objection
 	return s
 }
 
@@ -96,12 +102,17 @@ func (p *peers) run(ctx context.Context) {
 	defer asking.Wait()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	registered := p.c.disks()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
 		case <-p.soon:
+		}
+		if now := p.c.disks(); !maps.Equal(now, registered) {
+			registered = now
+			p.c.recheck() // a disk that was removed or replaced must not go on talking to Raft here
 		}
 		others := p.c.others()
 		p.forget(others)
@@ -117,6 +128,17 @@ func (p *peers) run(ctx context.Context) {
 		}
 		timer.Reset(interval)
 	}
+}
+
+// disks are the members' disks as registered, by node id.
+func (c *Cluster) disks() map[string]string {
+	disks := map[string]string{}
+	c.cfg.State.Read(func(l *job.Live) {
+		for _, m := range l.Members() {
+			disks[m.NodeID] = m.InstanceID
+		}
+	})
+	return disks
 }
 
 // begin marks that a master is being asked, unless it is already.
@@ -167,17 +189,6 @@ func (p *peers) get(id string) sighting {
 	return p.seen[id]
 }
 
-func (p *peers) all() []sighting {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	out := make([]sighting, 0, len(p.seen))
-	for _, s := range p.seen {
-		out = append(out, s)
-	}
-	slices.SortFunc(out, func(a, b sighting) int { return compareIDs(a.member.ID, b.member.ID) })
-	return out
-}
-
 func (p *peers) next() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -196,7 +207,7 @@ func (p *peers) hurry() {
 func (c *Cluster) askStatus(ctx context.Context, id, address string) (s status, identity peer.Identity, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
-	raw, identity, err := c.caller.Call(ctx, id, address, methodStatus, nil)
+	raw, identity, err := c.call(ctx, id, address, methodStatus, nil)
 	if err != nil {
 		return s, identity, err
 	}

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/lancemaster/lancemaster/internal/job"
 )
 
@@ -43,7 +41,7 @@ func (c *Cluster) Overview(context.Context) (Overview, error) {
 	var o Overview
 	reachable := 0
 	for _, s := range c.cfg.Raft.Servers() {
-		m := c.member(s.ID)
+		m := c.describe(s.ID)
 		o.Members = append(o.Members, m)
 		if m.Voter {
 			o.Voters++
@@ -88,6 +86,9 @@ func (c *Cluster) warnings(o Overview, reachable int) (out []string) {
 			warn("the clocks of this master and %s differ by %s: deadlines then run for their full time after a change of the leader, and nothing is removed by retention", m.NodeID, m.ClockDifference.Round(time.Second))
 		}
 	}
+	for _, id := range c.unfenced(o) {
+		warn("%s founds a cluster of its own if its disk is emptied: it has no cluster.members; list all masters there", id)
+	}
 	c.cfg.State.Read(func(l *job.Live) {
 		for _, m := range l.Members() {
 			if !slices.ContainsFunc(o.Members, func(s MemberStatus) bool { return s.NodeID == m.NodeID }) {
@@ -98,13 +99,32 @@ func (c *Cluster) warnings(o Overview, reachable int) (out []string) {
 	return out
 }
 
-// member tells what is known of one member.
-func (c *Cluster) member(id string) MemberStatus {
-	m := MemberStatus{NodeID: id, Self: id == c.cfg.NodeID, LastHeard: -1}
-	for _, s := range c.cfg.Raft.Servers() {
-		if s.ID == id {
-			m.Voter, m.Address = s.Voter, s.Address
+// unfenced are the members of a larger cluster that would form one of their own on an empty disk.
+func (c *Cluster) unfenced(o Overview) (ids []string) {
+	if len(o.Members) < 2 {
+		return nil
+	}
+	for _, m := range o.Members {
+		founders, join := c.cfg.Founders, c.cfg.Join
+		if !m.Self {
+			if !m.Reachable {
+				continue
+			}
+			s := c.peers.get(m.NodeID).status
+			founders, join = s.Founders, s.Join
 		}
+		if len(founders) <= 1 && !join {
+			ids = append(ids, m.NodeID)
+		}
+	}
+	return ids
+}
+
+// describe tells what is known of one member.
+func (c *Cluster) describe(id string) MemberStatus {
+	m := MemberStatus{NodeID: id, Self: id == c.cfg.NodeID, LastHeard: -1}
+	if s, ok := c.listed(id); ok {
+		m.Voter, m.Address = s.Voter, s.Address
 	}
 	m.InstanceID, _, _ = c.registered(id)
 	if c.cfg.AddressOf != nil {
@@ -132,8 +152,12 @@ func (c *Cluster) member(id string) MemberStatus {
 	if d, ok := c.clockDifference(s); ok {
 		m.ClockDifference = &d
 	}
-	if !m.Reachable && m.LastError == "" {
-		m.LastError = "it answers with another disk than the registered one"
+	switch {
+	case m.Reachable || m.LastError != "":
+	case !c.isRegistered(s):
+		m.LastError = fmt.Sprintf("it answers with another disk than the registered one; if the old one is gone for good, run `lancemaster cluster replace %s`", id)
+	default:
+		m.LastError = fmt.Sprintf("it has not answered for %s", m.LastHeard.Round(time.Second))
 	}
 	return m
 }
@@ -151,59 +175,3 @@ func (c *Cluster) fillSelf(m *MemberStatus) {
 
 // Members counts the members of the Raft configuration.
 func (c *Cluster) Members() int { return len(c.cfg.Raft.Servers()) }
-
-// collector exports what this node knows of the others, read at each scrape. A member's id is a
-// label: there are at most job.MaxMembers.
-type collector struct{ c *Cluster }
-
-var (
-	descMembers = prometheus.NewDesc("lancemaster_members", "Members of the Raft configuration, by whether they vote.", []string{"voter"}, nil)
-	descUp      = prometheus.NewDesc("lancemaster_member_up", "1 while another member answers this one with its registered disk, else 0.", []string{"member"}, nil)
-	descClock   = prometheus.NewDesc("lancemaster_member_clock_offset_seconds", "How far this master's wall clock is ahead of another member's.", []string{"member"}, nil)
-	descApplied = prometheus.NewDesc("lancemaster_member_applied_index", "Raft index of the newest entry that another member had applied when it last answered.", []string{"member"}, nil)
-	descAgree   = prometheus.NewDesc("lancemaster_clock_agrees", "1 while this master's wall clock agrees with a majority of the masters within a minute, else 0.", nil, nil)
-	descWaiting = prometheus.NewDesc("lancemaster_cluster_waiting", "1 while this master waits to form or join a cluster, else 0.", nil, nil)
-)
-
-// Describe names the metrics.
-func (collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descMembers, descUp, descClock, descApplied, descAgree, descWaiting} {
-		ch <- d
-	}
-}
-
-// Collect reads what is known.
-func (k collector) Collect(ch chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
-	truth := func(b bool) float64 {
-		if b {
-			return 1
-		}
-		return 0
-	}
-	servers := k.c.cfg.Raft.Servers()
-	voters := 0
-	for _, s := range servers {
-		if s.Voter {
-			voters++
-		}
-		if s.ID == k.c.cfg.NodeID {
-			continue
-		}
-		seen := k.c.peers.get(s.ID)
-		gauge(descUp, truth(k.c.reachable(s.ID)), s.ID)
-		if d, ok := k.c.clockDifference(seen); ok {
-			gauge(descClock, d.Seconds(), s.ID)
-		}
-		if !seen.at.IsZero() {
-			gauge(descApplied, float64(seen.status.Applied), s.ID)
-		}
-	}
-	gauge(descMembers, float64(voters), "true")
-	gauge(descMembers, float64(len(servers)-voters), "false")
-	gauge(descAgree, truth(k.c.AgreesWithMajority()))
-	gauge(descWaiting, truth(k.c.Waiting() != ""))
-}
-

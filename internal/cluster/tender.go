@@ -2,6 +2,9 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -9,8 +12,12 @@ import (
 	"github.com/lancemaster/lancemaster/internal/raftnode"
 )
 
-// catchUpLag is how many entries a new member may be behind and still be given its vote.
-const catchUpLag = 128
+const (
+	// catchUpLag is how many entries a new member may be behind and still be given its vote.
+	catchUpLag = 128
+	// tendTime bounds a round, so that an operator's change need not wait long for it.
+	tendTime = 10 * time.Second
+)
 
 // Tender is the leader's service that gives new members their vote when they have caught up, keeps
 // the recorded addresses current, and raises the feature level when every member can follow.
@@ -33,6 +40,9 @@ func (*Tender) Name() string { return "membership" }
 func (t *Tender) Start(ctx context.Context, _ uint64) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.cancel != nil {
+		return errors.New("tending the membership is started already; stop it first")
+	}
 	ctx, t.cancel = context.WithCancel(ctx)
 	t.done.Go(func() { t.run(ctx) })
 	return nil
@@ -41,13 +51,13 @@ func (t *Tender) Start(ctx context.Context, _ uint64) error {
 // Stop ends the work and waits for it.
 func (t *Tender) Stop() {
 	t.mu.Lock()
-	cancel := t.cancel
-	t.cancel = nil
-	t.mu.Unlock()
-	if cancel != nil {
-		cancel()
+	defer t.mu.Unlock()
+	if t.cancel == nil {
+		return
 	}
+	t.cancel()
 	t.done.Wait()
+	t.cancel = nil
 }
 
 func (t *Tender) run(ctx context.Context) {
@@ -59,7 +69,7 @@ func (t *Tender) run(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		round, cancel := context.WithTimeout(ctx, verbTime)
+		round, cancel := context.WithTimeout(ctx, tendTime)
 		err := t.c.tend(round)
 		cancel()
 		switch {
@@ -72,7 +82,8 @@ func (t *Tender) run(ctx context.Context) {
 	}
 }
 
-// tend does at most one change. It leaves the way to an operator's verb that is under way.
+// tend does at most one change. It leaves the way to an operator's verb that is under way. What fails
+// for one member does not keep the others waiting.
 func (c *Cluster) tend(ctx context.Context) error {
 	select {
 	case c.verbs <- struct{}{}:
@@ -82,63 +93,85 @@ func (c *Cluster) tend(ctx context.Context) error {
 	}
 	servers := c.cfg.Raft.Servers()
 	commit := c.cfg.Raft.Stats().CommitIndex
+	var faults []error
 	for _, s := range servers {
 		changed, err := c.tendMember(ctx, s, commit)
-		if changed || err != nil {
+		if changed {
 			return err
 		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("member %s: %w", s.ID, err))
+		}
 	}
-	return c.raiseLevel(ctx, servers)
+	if err := c.raiseLevel(ctx, servers); err != nil {
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
 }
 
 func (c *Cluster) tendMember(ctx context.Context, s raftnode.Server, commit uint64) (changed bool, err error) {
-	address, applied := c.cfg.Address, commit
-	if s.ID != c.cfg.NodeID {
-		if !c.reachable(s.ID) {
-			return false, nil
-		}
-		seen := c.peers.get(s.ID)
-		address, applied = seen.status.Address, seen.status.Applied
+	if s.ID == c.cfg.NodeID {
+		return c.recordAddress(ctx, s, c.cfg.Address)
 	}
-	if moved, err := c.recordAddress(ctx, s, address); moved || err != nil {
+	if !c.reachable(s.ID) {
+		return false, nil
+	}
+	seen := c.peers.get(s.ID)
+	if moved, err := c.recordAddress(ctx, s, seen.status.Address); moved || err != nil {
 		return moved, err
 	}
-	if s.Voter || applied+catchUpLag < commit {
+	if s.Voter || !c.caughtUp(seen, commit) {
 		return false, nil
 	}
 	if err := c.cfg.Raft.AddVoter(ctx, s.ID, s.Address); err != nil {
-		return false, err
+		return true, err
 	}
 	c.log.Info("the new member has caught up and votes from now on", "member", s.ID)
 	return true, nil
 }
 
+// caughtUp says whether a member follows this leader, knows of its own registration, and has all but
+// the newest entries. In a young journal the newest may be all there are.
+func (c *Cluster) caughtUp(seen sighting, commit uint64) bool {
+	known := c.member(seen.member.ID)
+	applied := seen.status.Applied
+	return known != nil && seen.status.Leader == c.cfg.NodeID && applied >= known.RegisteredAt && applied+catchUpLag >= commit
+}
+
 // recordAddress puts the address that a member advertises into the registry and the Raft
 // configuration, so that members without it in their own configuration find it.
-func (c *Cluster) recordAddress(ctx context.Context, s raftnode.Server, address string) (bool, error) {
-	if address == "" {
+func (c *Cluster) recordAddress(ctx context.Context, s raftnode.Server, address string) (changed bool, err error) {
+	known := c.member(s.ID)
+	if address == "" || known == nil || known.Address == address && s.Address == address {
 		return false, nil
 	}
-	var known *job.Member
-	c.cfg.State.Read(func(l *job.Live) { known = l.Member(s.ID) })
-	if known != nil && known.Address != address {
+	if c.misleads(ctx, s.ID, address) {
+		return false, fmt.Errorf("it advertises %s, which the other members cannot reach: correct its raft.advertise; its recorded address stays %s", address, known.Address)
+	}
+	if known.Address != address {
 		_, err := c.cfg.Journal.Propose(ctx, job.PutMember{
 			Header: c.header(job.ActorSystem), NodeID: s.ID, InstanceID: known.InstanceID, Address: address,
 		})
 		return true, err
 	}
-	if s.Address == address {
-		return false, nil
+	if c.holdsInRaft(s.ID, address) {
+		return false, nil // until that one has moved; the registered address counts before Raft's
 	}
 	set := c.cfg.Raft.AddNonvoter
 	if s.Voter {
 		set = c.cfg.Raft.AddVoter
 	}
 	if err := set(ctx, s.ID, address); err != nil {
-		return false, err
+		return true, err
 	}
 	c.log.Info("a member's address has changed", "member", s.ID, "from", s.Address, "to", address)
 	return true, nil
+}
+
+// holdsInRaft says whether another member has an address in the Raft configuration, which takes each
+// only once.
+func (c *Cluster) holdsInRaft(id, address string) bool {
+	return slices.ContainsFunc(c.cfg.Raft.Servers(), func(s raftnode.Server) bool { return s.ID != id && s.Address == address })
 }
 
 // raiseLevel allows what the oldest build among the members knows.
