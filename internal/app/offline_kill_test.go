@@ -61,6 +61,11 @@ func operate(words []string, step func(string)) error {
 		o.Replace, o.step = true, step
 		_, err := Restore(context.Background(), o)
 		return err
+	case "recover":
+		o := recoverOptions(words[1])
+		o.step = step
+		_, err := Recover(context.Background(), o)
+		return err
 	default:
 		return fmt.Errorf("%q is no operation", words[0])
 	}
