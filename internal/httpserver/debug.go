@@ -3,7 +3,7 @@ package httpserver
 import (
 	"net"
 	"net/http"
-	"net/http/pprof" //nolint:gosec // what it registers by itself is served by nobody: every server here has a mux of its own
+	"net/http/pprof" // what it registers by itself is served by nobody: every server here has a mux of its own
 	"net/netip"
 	"time"
 )
