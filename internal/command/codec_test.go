@@ -34,13 +34,13 @@ func (d drawn) number(path string, bits int) int64 {
 func (d drawn) pick(path string, n int) int { return rapid.IntRange(0, n-1).Draw(d.t, path) }
 func (d drawn) size(path string) int        { return rapid.IntRange(0, 3).Draw(d.t, path) }
 
-// TestRoundTrip holds for every kind: what is encoded comes back equal, and the
-// same value is always the same bytes.
+// TestRoundTrip holds for every kind and level: what is encoded comes back equal, and
+// the same value is always the same bytes.
 func TestRoundTrip(t *testing.T) {
 	for _, s := range subjects(t) {
 		t.Run(s.name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				v := s.make(drawn{t})
+				v := s.make(later{drawn{t}})
 				data, err := s.encode(v)
 				if err != nil {
 					t.Fatalf("encode %+v: %v", v, err)
@@ -66,7 +66,7 @@ func TestRoundTrip(t *testing.T) {
 func TestDamage(t *testing.T) {
 	for _, s := range subjects(t) {
 		t.Run(s.name, func(t *testing.T) {
-			v := s.make(&full{})
+			v := s.make(later{&full{}})
 			data, err := s.encode(v)
 			if err != nil {
 				t.Fatal(err)

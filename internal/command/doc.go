@@ -36,5 +36,9 @@
 //
 // Levels and kind numbers are append-only, and the bytes of every kind are pinned
 // by the files under testdata. A kind or field of a higher level is written only
-// after a journaled RaiseLevel; until then every value must fit a lower one.
+// after a journaled RaiseLevel; until then every value must fit a lower one. A
+// proposer therefore uses EncodeAt, with the level in force.
+//
+// What a level adds stands in a file of its own. level2.go is in no release: the
+// build tag nextlevel makes a build that is one level ahead, to test upgrades with.
 package command

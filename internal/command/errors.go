@@ -5,16 +5,19 @@ import "fmt"
 // UnsupportedError says that bytes need a newer build than this one. Nothing was
 // decoded; the node must stop before applying them.
 type UnsupportedError struct {
-	Level int32  // the level the bytes ask for
+	Level int32  // the level the bytes ask for; 0 where they do not tell
 	What  string // the command or record, by name or number
 	Why   string
 }
 
 // Error says what is unsupported and what to do.
 func (e *UnsupportedError) Error() string {
-	return fmt.Sprintf("%s at feature level %d cannot be read by this build, which supports level %d: %s;"+
-		" upgrade this node to the version of the other masters and start it again",
-		e.What, e.Level, MaxLevel, e.Why)
+	what := e.What
+	if e.Level > 0 {
+		what = fmt.Sprintf("%s at feature level %d", what, e.Level)
+	}
+	return fmt.Sprintf("%s cannot be read by this build, which supports level %d: %s;"+
+		" upgrade this node to the version of the other masters and start it again", what, MaxLevel, e.Why)
 }
 
 // CorruptError says that bytes are damaged, or were never written by any build.

@@ -14,7 +14,7 @@ import (
 type kind struct {
 	number uint16 // append-only
 	name   string // of the command or record, for people
-	level  int32  // the lowest level that has this kind
+	level  int32  // the lowest level that has this kind; a value may need a higher one
 	encode func(any) (thrift.TStruct, error)
 	decode func([]byte) (any, error)
 }
@@ -60,7 +60,7 @@ func row[D, T any, P interface {
 }
 
 // commands is the table of commands. Numbers are append-only.
-var commands = []kind{
+var commands = amend([]kind{
 	row(1, job.Form{}.Name(), putForm, getForm, (*checker).form),
 	row(2, job.Admit{}.Name(), putAdmit, getAdmit, (*checker).admit),
 	row(3, job.MarkRunning{}.Name(), putMarkRunning, getMarkRunning, (*checker).markRunning),
@@ -88,7 +88,7 @@ var commands = []kind{
 	row(25, job.RemoveMember{}.Name(), putRemoveMember, getRemoveMember, (*checker).removeMember),
 	row(26, job.PutToken{}.Name(), putPutToken, getPutToken, (*checker).putToken),
 	row(27, job.RemoveToken{}.Name(), putRemoveToken, getRemoveToken, (*checker).removeToken),
-}
+})
 
 // The rows of the records. Numbers are append-only.
 var (
@@ -129,6 +129,20 @@ func Encode(c job.Command) ([]byte, error) {
 		return nil, &InvalidError{What: "command " + k.name, Err: fmt.Errorf("this build supports level %d, not %d", MaxLevel, level)}
 	}
 	return data, err
+}
+
+// EncodeAt is Encode for a journal in which a level is in force. It refuses what
+// needs a higher one: masters of older builds could not read it, and would stop.
+func EncodeAt(level int32, c job.Command) ([]byte, error) {
+	data, err := Encode(c)
+	if err != nil {
+		return nil, err
+	}
+	if need := job.LevelOf(c); need > max(level, 1) {
+		return nil, &InvalidError{What: "command " + c.Name(), Err: fmt.Errorf("it comes with feature level %d,"+
+			" and the cluster's is %d; raise the level once every master runs a build that supports it", need, level)}
+	}
+	return data, nil
 }
 
 // Decode reads what Encode wrote. The error is an *UnsupportedError or a
@@ -180,7 +194,7 @@ func (k *kind) bytes(format byte, family string, v any) ([]byte, error) {
 	s, err := k.encode(v)
 	if err == nil {
 		var data []byte
-		if data, err = encodeStruct(format, k.level, k.number, s); err == nil {
+		if data, err = encodeStruct(format, max(k.level, job.LevelOf(v)), k.number, s); err == nil {
 			return data, nil
 		}
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/lancemaster/lancemaster/internal/job"
 )
 
-// source chooses the leaves of a generated value.
+// source chooses the leaves of a generated value. What higher levels add to a type
+// stays at its zero unless the source is of type later.
 type source interface {
 	text(path string) string
 	number(path string, bits int) int64
@@ -61,6 +62,9 @@ func fill(s source, path string, v reflect.Value) {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			name := path + "." + v.Type().Field(i).Name
+			if _, all := s.(later); !all && strings.HasPrefix(v.Type().Field(i).Name, "later") {
+				continue
+			}
 			if strings.HasSuffix(name, ".Level") {
 				v.Field(i).SetInt(1) // a higher one is refused
 				continue
@@ -115,6 +119,9 @@ func (f *full) pick(_ string, n int) int {
 }
 func (f *full) size(string) int { return 2 }
 
+// later is a source for all that this build knows, of whatever level.
+type later struct{ source }
+
 // least leaves everything at its zero that may be.
 type least struct{}
 
@@ -143,13 +150,13 @@ type subject struct {
 	decode func([]byte) (any, error)
 }
 
-var commandTypes = []job.Command{
+var commandTypes = append([]job.Command{
 	job.Form{}, job.Admit{}, job.MarkRunning{}, job.Complete{}, job.RecordTermination{}, job.RefreshStart{},
 	job.RefreshFinish{}, job.Cancel{}, job.RejectBeforeDispatch{}, job.ForceRelease{}, job.ReleaseSlot{},
 	job.RecordLateResult{}, job.Quarantine{}, job.TermStart{}, job.RemoveResolved{}, job.PutCatalog{},
 	job.RemoveCatalog{}, job.AddBackend{}, job.SetBackendState{}, job.RemoveBackend{}, job.ChangeSettings{},
 	job.RaiseLevel{}, job.Reopen{}, job.PutMember{}, job.RemoveMember{}, job.PutToken{}, job.RemoveToken{},
-}
+}, laterCommands...)
 
 func recordSubject[D any](k kind, encode func(D) ([]byte, error), decode func([]byte) (D, error)) subject {
 	var zero D

@@ -9,9 +9,6 @@ import (
 	"github.com/apache/thrift/lib/go/thrift"
 )
 
-// MaxLevel is the highest feature level this build can read and write.
-const MaxLevel int32 = 1
-
 // MaxSize bounds an encoded command or record, in bytes.
 const MaxSize = 1 << 20
 

@@ -19,6 +19,9 @@ func Apply(v View, p Position, c Command) (Change, *Refusal) {
 		return Change{}, refuse(CodeNotFormed, fmt.Sprintf("%s was refused: the cluster has not been formed", c.Name()),
 			"form it first; nothing else is accepted by an empty state")
 	}
+	if r := checkLevel(v, c); r != nil {
+		return Change{}, r
+	}
 	return applyFormed(v, p, c)
 }
 
@@ -94,7 +97,7 @@ func applyRegistry(v View, p Position, c Command) (Change, *Refusal) {
 	case RemoveToken:
 		return removeToken(v, c)
 	default:
-		return Change{}, refuse(CodeInvalid, fmt.Sprintf("%s is no command of this contract", c.Name()), "")
+		return applyLater(v, p, c)
 	}
 }
 

@@ -100,6 +100,7 @@ func termStart(v View, p Position, c TermStart) (Change, *Refusal) {
 			"this leader has been replaced; it must stop")
 	}
 	cluster.LastTerm = c.Term
+	cluster.laterCluster = c.inCluster()
 	change := Change{Cluster: &cluster}
 	abandon := v.Settings().LeaderChangeUnknown
 	for _, id := range v.OpenJobs() {

@@ -175,6 +175,7 @@ type Reopen struct {
 // TermStart begins a leader's term.
 type TermStart struct {
 	Header
+	laterTermStart
 	Term uint64
 }
 
@@ -264,7 +265,7 @@ type ChangeSettings struct {
 type RaiseLevel struct {
 	Header
 	Level    int32
-	Defaults []SettingValue // of settings the level brings, sorted by name
+	Defaults []SettingValue // of settings the level brings, see LevelDefaults
 }
 
 // Name methods: the journal's names of the commands.

@@ -69,7 +69,7 @@ func (s *scenario) operatorCommand(a args) job.Command {
 			Members: s.members(a, s.registered()),
 		}
 	case "term-start":
-		return job.TermStart{Header: s.head(), Term: uint64(a.parse(a.word(1)))}
+		return termStart(s.head(), uint64(a.parse(a.word(1))), a.text("version", ""))
 	case "remove-resolved":
 		return job.RemoveResolved{
 			Header: s.head(), Before: s.now - a.duration(a.text("older", "0s")), Limit: int32(a.number("limit", 10)),
@@ -129,10 +129,12 @@ func (s *scenario) registryCommand(a args) job.Command {
 		return job.PutToken{Header: s.head(), Token: a.text("name", a.words[len(a.words)-1]), Role: role, Hash: job.Hash{byte(a.number("hash", 1))}}
 	case "remove-token":
 		return job.RemoveToken{Header: s.head(), Token: a.word(1)}
-	default:
-		s.t.Fatalf("%q is no command of the scenarios", s.line)
-		return nil
 	}
+	c := s.laterCommand(a)
+	if c == nil {
+		s.t.Fatalf("%q is no command of the scenarios", s.line)
+	}
+	return c
 }
 
 // members takes members=A,B@INSTANCE@HOST:PORT,...; what is left out of one follows

@@ -162,6 +162,9 @@ func (s *scenario) cluster() string {
 	c := s.state.Cluster()
 	text := fmt.Sprintf("id %d, incarnation %d, level %d, next job %d, next backend %d, last term %d",
 		c.ClusterID, c.Incarnation, c.Level, c.NextJob, c.NextBackend, c.LastTerm)
+	if v := leaderVersion(c); v != "" {
+		text += ", leader's version " + v
+	}
 	if c.Quarantined {
 		text += ", quarantined"
 	}

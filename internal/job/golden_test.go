@@ -21,8 +21,11 @@ var rewrite = flag.Bool("rewrite", false, "write what the scenarios in testdata 
 // TestScenarios plays the scenarios of testdata. In a scenario a line that is
 // indented is what the command above it answers; with -rewrite those lines are
 // written anew. The commands are described in testdata/README.md.
-func TestScenarios(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
+func TestScenarios(t *testing.T) { playAll(t, "testdata/*.txt") }
+
+func playAll(t *testing.T, pattern string) {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scenarios: %v", err)
 	}

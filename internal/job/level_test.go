@@ -30,6 +30,17 @@ func TestLevelBringsSettings(t *testing.T) {
 		}
 	}
 	values := []SettingValue{{Name: added.Name, Value: "true"}}
+	for _, d := range []struct {
+		above, upTo int32
+		want        []SettingValue
+	}{
+		{0, 1, levelOne}, {0, 2, levelOne}, {0, 3, DefaultSettings()}, {1, 2, nil}, {3, 4, nil},
+		{1, 3, []SettingValue{{Name: added.Name, Value: "false"}}}, {2, 3, []SettingValue{{Name: added.Name, Value: "false"}}},
+	} {
+		if got := LevelDefaults(d.above, d.upTo); !slices.Equal(got, d.want) {
+			t.Errorf("the levels above %d up to %d bring %v, not %v", d.above, d.upTo, got, d.want)
+		}
+	}
 	apply(Form{Header: h, ClusterID: 1, Level: 1, Settings: DefaultSettings(), Members: founders}, CodeInvalid)
 	apply(Form{Header: h, ClusterID: 1, Level: 1, Settings: levelOne, Members: founders}, 0)
 	apply(ChangeSettings{Header: h, Values: values}, CodeUnsupportedLevel)

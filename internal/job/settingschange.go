@@ -10,8 +10,8 @@ import (
 // SettingDefs returns every setting this build knows, sorted by name.
 func SettingDefs() []SettingDef { return slices.Clone(settingDefs) }
 
-// DefaultSettings returns the default of every setting, sorted by name, as Form
-// journals them.
+// DefaultSettings returns the default of every setting that this build knows, sorted
+// by name. What a command journals are those of some levels, see LevelDefaults.
 func DefaultSettings() []SettingValue {
 	values := make([]SettingValue, len(settingDefs))
 	for i, d := range settingDefs {
@@ -101,9 +101,7 @@ func changeSettings(v View, c ChangeSettings) (Change, *Refusal) {
 		}
 		d, _ := findSetting(s.Name)
 		if d.Level > level {
-			return Change{}, refuse(CodeUnsupportedLevel,
-				fmt.Sprintf("setting %s comes with feature level %d, and the cluster's is %d", d.Name, d.Level, level),
-				"raise the level once every master runs a build that supports it")
+			return Change{}, aboveLevel("setting "+d.Name, d.Level, level)
 		}
 		old := d.get(before)
 		if old == value {

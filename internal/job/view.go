@@ -115,6 +115,7 @@ type Answer struct {
 
 // Cluster is the cluster's own replicated record.
 type Cluster struct {
+	laterCluster
 	ClusterID     int32 // positive; 0 before formation
 	FormedAt      Millis
 	Incarnation   int64 // 1 at formation, one more with each Quarantine

@@ -79,6 +79,14 @@ func TestCheckFindsDamage(t *testing.T) {
 		{"count gone", func(tx *Tx) { tx.delete(bucketStates, []byte{1, 1}) }, "counts by state lack 1"},
 		{"catalog", func(tx *Tx) { tx.put(bucketCatalogs, []byte("x"), []byte("junk")) }, "catalogs"},
 		{"backend", func(tx *Tx) { tx.put(bucketBackends, backendKey(1), []byte("junk")) }, "backends"},
+		{"member", func(tx *Tx) { tx.put(bucketMembers, []byte("a"), []byte("junk")) }, "members"},
+		{"member elsewhere", func(tx *Tx) {
+			putEntry(tx, bucketMembers, []byte("a"), "a", &job.Member{NodeID: "b"}, command.EncodeMember)
+		}, `member "b" is not stored under its node id`},
+		{"token", func(tx *Tx) { tx.put(bucketTokens, []byte("t"), []byte("junk")) }, "tokens"},
+		{"token elsewhere", func(tx *Tx) {
+			putEntry(tx, bucketTokens, []byte("t"), "t", &job.Token{Name: "u", Role: job.RoleRead}, command.EncodeToken)
+		}, `token "u" is not stored under its name`},
 		{"setting", func(tx *Tx) {
 			data, err := command.EncodeSettingChange(job.SettingChange{Name: "s", New: "other"})
 			if err != nil {

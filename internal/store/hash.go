@@ -11,11 +11,15 @@ import (
 
 // Hash sums everything that must be equal on every node that has applied the same
 // commands: all buckets in key order, but for the applied position, which also
-// moves with entries that are no commands.
+// moves with entries that are no commands. A bucket with nothing in it counts as
+// none, since masters of another build may have more of them or fewer.
 func (r *Reader) Hash() (job.Hash, error) {
 	sum := sha256.New()
 	for n := range bucketCount {
 		b := r.bucket(n)
+		if first, _ := b.Cursor().First(); first == nil {
+			continue
+		}
 		addPart(sum, bucketNames[n])
 		err := b.ForEach(func(k, v []byte) error {
 			if n == bucketMeta && bytes.Equal(k, metaApplied) {

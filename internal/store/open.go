@@ -7,10 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/lancemaster/lancemaster/internal/command"
 )
 
 // format is the layout described in doc.go. Another layout gets another number.
@@ -96,9 +99,11 @@ func damaged(path string, cause error) error {
 }
 
 // prepare makes a new file's buckets, or checks the format of an old one, which it
-// does not touch: it may be another version's, or another program's.
+// does not touch where it is another version's, or another program's. A file of our
+// format that an older build wrote, or whose snapshot did, gets the buckets that
+// have come since.
 func (s *Store) prepare() error {
-	empty := false
+	empty, lacks := false, false
 	err := s.db.View(func(tx *bbolt.Tx) error {
 		if info, err := os.Stat(s.db.Path()); err != nil {
 			return fmt.Errorf("cannot open the state file: %w", err)
@@ -117,18 +122,39 @@ func (s *Store) prepare() error {
 			return fmt.Errorf("the state file %s has format %v, this build knows format %d;"+
 				" start the version that wrote it", s.db.Path(), have, format)
 		}
-		return nil
+		for _, name := range bucketNames {
+			lacks = lacks || tx.Bucket(name) == nil
+		}
+		return checkForeign(tx)
 	})
-	if err != nil || !empty {
+	if err != nil || !empty && !lacks {
 		return err
 	}
 	return s.db.Update(func(tx *bbolt.Tx) error {
 		for _, name := range bucketNames {
-			if _, err := tx.CreateBucket(name); err != nil {
+			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return fmt.Errorf("cannot prepare the state file: %w", err)
 			}
 		}
 		return tx.Bucket(bucketNames[bucketMeta]).Put(metaFormat, []byte{format})
+	})
+}
+
+// checkForeign refuses what a newer build has put where this one does not look. A
+// newer build may have its buckets in the file from the start; it puts something
+// there only once its feature level is in force.
+func checkForeign(tx *bbolt.Tx) error {
+	return tx.ForEach(func(name []byte, b *bbolt.Bucket) error {
+		known := slices.ContainsFunc(bucketNames[:], func(n []byte) bool { return bytes.Equal(n, name) })
+		if known {
+			return nil
+		}
+		if first, _ := b.Cursor().First(); first == nil {
+			return nil
+		}
+		return &command.UnsupportedError{
+			What: fmt.Sprintf("the state file %s", tx.DB().Path()), Why: fmt.Sprintf("what bucket %q holds is not known here", name),
+		}
 	})
 }
 

@@ -324,10 +324,21 @@ func TestTablesComeBack(t *testing.T) {
 	catalog := &job.Catalog{Name: "c", Refresher: job.Refresher{Kind: job.RefresherNone}, Revision: 1}
 	backend := &job.Backend{ID: 3, Address: job.Address{Host: "h", BePort: 1, HeartbeatPort: 2}, State: job.BackendActive}
 	cluster := &job.Cluster{ClusterID: 7, Incarnation: 1, Level: 1, NextJob: 1, NextBackend: 4, LastTerm: 1<<64 - 1}
+	a := &job.Member{NodeID: "a", InstanceID: "ia", Address: "a:1", RegisteredAt: 1<<64 - 1, AddedAt: 5, AddedBy: "ann"}
+	b := &job.Member{NodeID: "b", InstanceID: "ib", Address: "b:1"}
+	token := &job.Token{Name: "t", Role: job.RoleAdmin, Hash: job.Hash{1, 2}, CreatedAt: 6, CreatedBy: "ann"}
 	w.write(t, job.Change{
 		Cluster: cluster,
 		Catalog: &job.CatalogChange{Name: "c", New: catalog}, Backend: &job.BackendChange{ID: 3, New: backend},
+		Members: []job.MemberChange{{NodeID: "a", New: a}, {NodeID: "b", New: b}},
+		Token:   &job.TokenChange{Name: "t", New: token},
 	})
+	if got := read(t, w.s, (*Reader).Members); !reflect.DeepEqual(got, []*job.Member{a, b}) {
+		t.Errorf("members are %+v", got)
+	}
+	if got := read(t, w.s, (*Reader).Tokens); !reflect.DeepEqual(got, []*job.Token{token}) {
+		t.Errorf("tokens are %+v", got)
+	}
 	if got := read(t, w.s, (*Reader).Catalogs); len(got) != 1 || !reflect.DeepEqual(got[0], catalog) {
 		t.Errorf("catalogs are %+v", got)
 	}
@@ -340,7 +351,14 @@ func TestTablesComeBack(t *testing.T) {
 	check(t, w.s)
 	w.write(t, job.Change{
 		Catalog: &job.CatalogChange{Name: "c", Old: catalog}, Backend: &job.BackendChange{ID: 3, Old: backend},
+		Members: []job.MemberChange{{NodeID: "a", Old: a}}, Token: &job.TokenChange{Name: "t", Old: token},
 	})
+	if got := read(t, w.s, (*Reader).Members); !reflect.DeepEqual(got, []*job.Member{b}) {
+		t.Errorf("members are %+v", got)
+	}
+	if got := read(t, w.s, (*Reader).Tokens); len(got) != 0 {
+		t.Errorf("tokens are %+v", got)
+	}
 	if c, b := read(t, w.s, (*Reader).Catalogs), read(t, w.s, (*Reader).Backends); len(c) != 0 || len(b) != 0 {
 		t.Errorf("removed, and still there: %v, %v", c, b)
 	}
