@@ -110,6 +110,10 @@ doris-test: ## Test the refresher doris against a real listener of the MySQL pro
 interop: build ## Test master and backend against Python's Thrift (wants python3-thrift)
 	@GO='$(GO)' bash .ci/interop/run.sh
 
+.PHONY: alerts-test
+alerts-test: ## Check and test the alert rules and the dashboard (wants promtool)
+	@bash .ci/alerts.sh
+
 .PHONY: bench
 bench: ## Run the benchmarks (BENCH=regexp, BENCHCOUNT=n)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCHCOUNT) -timeout 20m ./...
@@ -119,7 +123,7 @@ readme: ## Run the README's commands as they stand, in a fresh clone
 	@bash .ci/readme.sh
 
 .PHONY: check
-check: race lint generate-check fuzz doris-test e2e interop demo-outcomes readme ## All that CI does beyond test
+check: race lint generate-check fuzz doris-test e2e interop alerts-test demo-outcomes readme ## All that CI does beyond test
 
 .PHONY: clean
 clean: ## Remove what was built
