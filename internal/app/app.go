@@ -15,7 +15,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/lancemaster/lancemaster/internal/admission"
+	"github.com/lancemaster/lancemaster/internal/auth"
 	"github.com/lancemaster/lancemaster/internal/backend"
 	"github.com/lancemaster/lancemaster/internal/cluster"
 	"github.com/lancemaster/lancemaster/internal/config"
@@ -62,6 +62,8 @@ type App struct {
 
 	opts       Options
 	identity   *identityStore
+	certs      certificates
+	auth       *auth.Authenticator
 	endpoint   *peer.Endpoint
 	members    *cluster.Cluster
 	known      atomic.Pointer[cluster.Cluster] // members, for connections that come while it is made
@@ -128,6 +130,12 @@ func (a *App) open() (err error) {
 	if err := a.checkClusterID(); err != nil {
 		return err
 	}
+	if err := a.openCertificates(); err != nil {
+		return err
+	}
+	if err := a.openAuth(); err != nil {
+		return err
+	}
 	if err := a.listenToPeers(); err != nil {
 		return err
 	}
@@ -168,84 +176,8 @@ func (a *App) Start(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, listen := range []struct{ key, address string }{
-		{"report.listen", a.cfg.ReportListen}, {"admin.listen", a.cfg.AdminListen},
-		{"http.listen", a.cfg.HTTPListen}, {"raft.listen", a.cfg.RaftListen},
-	} {
-		if !config.Loopback(listen.address) {
-			a.log.Warn("a service without authentication is reachable from other machines; firewall it", "key", listen.key, "address", listen.address)
-		}
-	}
+	a.warnOfOpenServices()
 	return nil
-}
-
-// startServers opens the listeners. The handlers wait for the leader's services,
-// which start afterwards because heartbeats tell backends where reports go.
-func (a *App) startServers(ctx context.Context) error {
-	m, err := rpc.NewMetrics(a.registry)
-	if err != nil {
-		return err
-	}
-	client := rpc.NewBackendClient(rpc.BackendClientConfig{Protocol: protocol(a.cfg.BackendProtocol), Framed: a.cfg.BackendProtocol.Framed})
-	sends := dispatch.NewSends()
-	reports := rpc.NewReports(rpc.ReportConfig{
-		Journal: servingJournal{leading{a}, a.journal}, State: rpcState{a.machine}, Leadership: leading{a},
-		Latches: latches{sends}, Forward: toLeader{a}, Clock: wallClock(a.now), Logger: a.log.With("part", "report"), Metrics: m,
-	})
-	a.report, err = rpc.NewReportServer(rpc.ListenConfig{
-		Address: a.cfg.ReportListen, Protocol: protocol(a.cfg.ReportProtocol), Framed: a.cfg.ReportProtocol.Framed,
-	}, reports)
-	if err != nil {
-		return err
-	}
-	if err := a.serve(ctx, "report service", "report.listen", a.report); err != nil {
-		return err
-	}
-	if err := a.newServices(ctx, client, sends); err != nil {
-		return err
-	}
-	journal := requestJournal{servingJournal{leading{a}, a.journal}}
-	submissions := admission.New(a.machine, journal, lance.Open, a.now, a.members.Members)
-	submit := submitter{leading{a}, submissions}
-	admin := rpc.NewAdmin(rpc.AdminConfig{
-		Journal: journal, State: rpcState{a.machine}, Leadership: leading{a}, Submitter: submit,
-		Releaser: a.releaser, Explainer: a.explainer(), Inspector: inspector{lance.Open, a.machine},
-		Liveness: liveness{a.monitor}, Node: nodeStatus{a}, Cluster: membershipOf{a.members}, Clock: wallClock(a.now),
-		Logger: a.log.With("part", "admin"), Metrics: m,
-	})
-	a.forwarded.Store(rpc.NewForwarded(reports, admin))
-	a.admin, err = rpc.NewAdminServer(rpc.ListenConfig{Address: a.cfg.AdminListen}, admin)
-	if err != nil {
-		return err
-	}
-	if err := a.serve(ctx, "admin service", "admin.listen", a.admin); err != nil {
-		return err
-	}
-	a.http, err = httpserver.Start(httpserver.Options{
-		Address: a.cfg.HTTPListen, Ready: a.Ready, Metrics: metrics.Handler(a.registry), Logger: a.log.With("part", "http"),
-	})
-	if err != nil {
-		return fmt.Errorf("%w; free the address or change http.listen", err)
-	}
-	a.onStop("HTTP server", a.http.Stop)
-	a.registerServers(submissions)
-	return nil
-}
-
-// serve starts a service that listens where the configuration key says.
-func (a *App) serve(ctx context.Context, name, key string, s *thriftnet.Server) error {
-	if err := s.Start(ctx); err != nil {
-		return fmt.Errorf("%w; free the address or change %s", err, key)
-	}
-	a.onStop(name, s.Stop)
-	return nil
-}
-
-func protocol(p config.Protocol) thriftnet.Protocol {
-	if p.Compact {
-		return thriftnet.Compact
-	}
-	return thriftnet.Binary
 }
 
 // newServices makes what the leader runs; the manager starts it.

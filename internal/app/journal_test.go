@@ -85,7 +85,9 @@ func gathered(t *testing.T, r *prometheus.Registry) string {
 	var out strings.Builder
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			fmt.Fprintf(&out, "%s:%s count:%d ", m.GetLabel()[0].GetName(), m.GetLabel()[0].GetValue(), m.GetHistogram().GetSampleCount())
+			for _, l := range m.GetLabel() {
+				fmt.Fprintf(&out, "%s:%s count:%d ", l.GetName(), l.GetValue(), m.GetHistogram().GetSampleCount())
+			}
 		}
 	}
 	return out.String()

@@ -55,6 +55,11 @@ func (a *App) Reload(next config.Config, err error) {
 		a.opts.LogLevel.Set(next.LogLevel)
 	}
 	a.current.Store(&next)
+	if err := a.certs.reload(); err != nil {
+		a.reloads.failed()
+		a.log.Error("the certificates were not reloaded; those in use stay", "error", err.Error())
+		return
+	}
 	a.reloads.succeeded(a.now())
 	a.log.Info("configuration reloaded", "changed", strings.Join(changed, ","))
 	if len(restart) > 0 {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"github.com/lancemaster/lancemaster/internal/command"
 	"github.com/lancemaster/lancemaster/internal/config"
 	"github.com/lancemaster/lancemaster/internal/job"
 	"github.com/lancemaster/lancemaster/internal/rpc"
@@ -13,19 +14,27 @@ type nodeStatus struct{ a *App }
 func (n nodeStatus) Status() rpc.NodeStatus {
 	a := n.a
 	stats := a.node.Stats()
-	var cluster job.Cluster
-	a.machine.Read(func(l *job.Live) { cluster = l.Cluster() })
+	formed, self := a.formed(), a.members.Identity()
 	ready, reason := a.Ready()
 	addrs := a.Addrs()
 	s := rpc.NodeStatus{
-		NodeID: a.cfg.NodeID, Version: config.BuildInfo().Version, RaftState: stats.State, RaftTerm: stats.Term,
-		AppliedIndex: a.machine.Applied().Index, ClusterID: cluster.ClusterID, Incarnation: cluster.Incarnation,
-		Level: cluster.Level, Ready: ready, NotReadyReason: reason, LeaderID: stats.LeaderID, Quarantined: cluster.Quarantined,
-		ReportAddress: addrs.Report, AdminAddress: addrs.Admin, HTTPAddress: addrs.HTTP,
+		NodeID: a.cfg.NodeID, InstanceID: self.InstanceID, Version: config.BuildInfo().Version,
+		RaftState: stats.State, RaftTerm: stats.Term, RaftAddress: addrs.Raft,
+		AppliedIndex: a.machine.Applied().Index, CommitIndex: stats.CommitIndex, LastSnapshotIndex: stats.LastSnapshotIndex,
+		LastContact: stats.LastContact, Voters: a.members.Voters(), WaitingFor: a.members.Waiting(),
+		ClusterID: self.ClusterID, Incarnation: self.Incarnation, Level: formed.Level, MaxLevel: command.MaxLevel,
+		Ready: ready, NotReadyReason: reason, LeaderID: stats.LeaderID,
+		Quarantined: formed.Quarantined, QuarantineCause: formed.QuarantineCause, QuarantinedAt: formed.QuarantinedAt,
+		ReportAddress: a.reportAddress(), AdminAddress: addrs.Admin, HTTPAddress: addrs.HTTP,
 		StartedAt: job.Millis(a.started.UnixMilli()),
+	}
+	if stats.LastContact < 0 {
+		s.LastContact = rpc.Never
 	}
 	if stats.LeaderID == a.cfg.NodeID {
 		s.LeaderAdminAddress = addrs.Admin
+	} else if at, ok := a.members.ReportAddresses(stats.LeaderID); ok {
+		s.LeaderAdminAddress = at.AdminAddress
 	}
 	return s
 }

@@ -175,3 +175,14 @@ func (c *Cluster) fillSelf(m *MemberStatus) {
 
 // Members counts the members of the Raft configuration.
 func (c *Cluster) Members() int { return len(c.cfg.Raft.Servers()) }
+
+// Voters counts the members that vote.
+func (c *Cluster) Voters() int {
+	voters := 0
+	for _, s := range c.cfg.Raft.Servers() {
+		if s.Voter {
+			voters++
+		}
+	}
+	return voters
+}

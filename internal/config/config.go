@@ -25,6 +25,14 @@ type Config struct {
 	RaftListen      string
 	RaftAdvertise   string // host:port told to other members; empty: the bound address
 
+	// How each service uses TLS: off, server or mutual; between masters off or mutual.
+	ReportTLS, AdminTLS, HTTPTLS, RaftTLS, BackendTLS string
+	// The node's certificate, its key, and the CAs that others are held against.
+	TLSCertFile, TLSKeyFile, TLSCAFile string
+	AdminAuth                          string // none or required
+	TokensFile                         string // the node's own access tokens; empty: none
+	DebugListen                        string // profiles; empty: nowhere
+
 	ClusterID int32    // chosen at formation when 0
 	Members   []Member // by id; empty: a cluster of one
 	Join      bool     // wait to be added instead of forming a cluster

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -62,7 +63,7 @@ func TestRefusalsNameTheKey(t *testing.T) {
 		{"unknown", "admin:\n  lisen: 127.0.0.1:1\n", nil, []string{`:2: key "admin.lisen" is not known; did you mean "admin.listen"?`}},
 		{"unknown, nothing near", "frobnicate: 1\n", nil, []string{`key "frobnicate" is not known; see lancemaster serve --help`}},
 		{"several", "nod_id: x\nlog: {level: loud}\n", nil, []string{`did you mean "node_id"`, `log.level (from file): "loud" is not debug`}},
-		{"a group", "admin: 127.0.0.1:1\n", nil, []string{`:1: key "admin" takes no value itself, but has keys under it, such as "admin.listen"`}},
+		{"a group", "admin: 127.0.0.1:1\n", nil, []string{`:1: key "admin" takes no value itself, but has keys under it, such as "admin.auth"`}},
 		{"two documents", "node_id: a\n---\nnode_id: b\n", nil, []string{":2: a second YAML document begins"}},
 		{"twice", "node_id: a\nnode_id: b\n", nil, []string{`"node_id"`}},
 		{"list", "node_id: [a]\n", nil, []string{`key "node_id" takes a single value`}},
@@ -90,6 +91,13 @@ func TestRefusalsNameTheKey(t *testing.T) {
 		{"an id with a separator", "", map[string]string{"node_id": "a=b"}, []string{"one of the signs"}},
 		{"members as a list", "cluster: {members: [a]}", nil, []string{`key "cluster.members" takes a single value`}},
 		{"members nested", "cluster: {members: {a: {b: c}}}", nil, []string{"maps each id to host:port"}},
+		{"half a certificate", "", map[string]string{"tls.cert_file": "/c"}, []string{"tls.cert_file: goes together with tls.key_file"}},
+		{"TLS without files", "", map[string]string{"report.tls": "server", "raft.tls": "mutual", "backend.tls": "mutual"}, []string{"report.tls: server needs tls.cert_file", "raft.tls: mutual needs tls.ca_file", "backend.tls: mutual needs tls.cert_file"}},
+		{"TLS mode", "", map[string]string{"raft.tls": "server"}, []string{`"server" is not one of off, mutual`}},
+		{"open admin service", "", map[string]string{"admin.listen": "10.0.0.1:9021"}, []string{"admin.tls: is off, and 10.0.0.1:9021 can be reached"}},
+		{"admin service without callers' names", "", map[string]string{"admin.listen": "0.0.0.0:9021", "admin.tls": "server", "tls.cert_file": "/c", "tls.key_file": "/k"}, []string{"admin.auth: is none"}},
+		{"relative tokens file", "", map[string]string{"admin.tokens_file": "tokens"}, []string{"is not an absolute path"}},
+		{"open profiles", "", map[string]string{"http.debug_listen": "0.0.0.0:6060"}, []string{"profiles show what is in memory"}},
 		{"log format", "", map[string]string{"log.format": "xml"}, []string{`log.format: "xml" is not text or json`}},
 		{"threshold", "", map[string]string{"raft.snapshot_threshold": "0"}, []string{"is not a positive whole number"}},
 	} {
@@ -160,6 +168,16 @@ func TestMembersInEveryForm(t *testing.T) {
 				t.Errorf("got %q, %v", at, ok)
 			}
 		})
+	}
+}
+
+func TestAnAdminServiceForOthersMayBeGuardedByEither(t *testing.T) {
+	files := map[string]string{"tls.cert_file": "/c", "tls.key_file": "/k", "tls.ca_file": "/a", "admin.listen": "0.0.0.0:9021"}
+	for _, guard := range []map[string]string{{"admin.tls": "mutual"}, {"admin.tls": "server", "admin.auth": "required"}} {
+		maps.Copy(guard, files)
+		if _, err := config.Load("", nil, guard); err != nil {
+			t.Errorf("%v: %v", guard, err)
+		}
 	}
 }
 

@@ -30,10 +30,17 @@ func keys() []key {
 		{"report.listen", "127.0.0.1:9020", "host:port on which backends report results", text(func(c *Config) *string { return &c.ReportListen })},
 		{"report.advertise", "", "host:port of the report service as backends reach it; default: the bound address", text(func(c *Config) *string { return &c.ReportAdvertise })},
 		{"report.protocol", "binary", "Thrift protocol of the report service: binary, compact, binary-framed or compact-framed", protocol(func(c *Config) *Protocol { return &c.ReportProtocol })},
+		{"report.tls", "off", "TLS of the report service: off, server, or mutual, for which backends need a certificate of role backend", word(func(c *Config) *string { return &c.ReportTLS }, tlsModes...)},
 		{"admin.listen", "127.0.0.1:9021", "host:port of the admin service, which the command line uses", text(func(c *Config) *string { return &c.AdminListen })},
+		{"admin.tls", "off", "TLS of the admin service: off, server, or mutual, for which callers need a certificate that names their role", word(func(c *Config) *string { return &c.AdminTLS }, tlsModes...)},
+		{"admin.auth", "none", "none: callers without a token or certificate may do everything, which only a loopback address allows; required: they may do nothing", word(func(c *Config) *string { return &c.AdminAuth }, "none", "required")},
+		{"admin.tokens_file", "", "absolute path of a file with this node's own tokens, NAME ROLE SHA256HEX a line, for the first steps and for a cluster without a leader; empty: none", text(func(c *Config) *string { return &c.TokensFile })},
 		{"http.listen", "127.0.0.1:8030", "host:port of /livez, /readyz and /metrics", text(func(c *Config) *string { return &c.HTTPListen })},
+		{"http.tls", "off", "TLS of the HTTP server: off, server, or mutual, for which all but /livez and /readyz need a certificate", word(func(c *Config) *string { return &c.HTTPTLS }, tlsModes...)},
+		{"http.debug_listen", "", "host:port of this machine's own on which profiles are served under /debug/pprof/; empty: nowhere", text(func(c *Config) *string { return &c.DebugListen })},
 		{"raft.listen", "127.0.0.1:9010", "host:port on which members replicate the journal", text(func(c *Config) *string { return &c.RaftListen })},
 		{"raft.advertise", "", "host:port of this member as other members reach it; default: the bound address", text(func(c *Config) *string { return &c.RaftAdvertise })},
+		{"raft.tls", "off", "TLS between masters: off, or mutual, for which each needs a certificate of role master that names its node", word(func(c *Config) *string { return &c.RaftTLS }, "off", "mutual")},
 		{"raft.heartbeat_timeout", "1s", "how long a follower waits for its leader before it stands for election; heartbeats queue behind disk writes, so it must exceed a slow write", duration(func(c *Config) *time.Duration { return &c.HeartbeatTimeout })},
 		{"raft.election_timeout", "1s", "how long a candidate waits for votes; at least raft.heartbeat_timeout", duration(func(c *Config) *time.Duration { return &c.ElectionTimeout })},
 		{"raft.leader_lease", "500ms", "how long a leader that reaches no majority goes on; at most raft.heartbeat_timeout", duration(func(c *Config) *time.Duration { return &c.LeaderLease })},
@@ -46,6 +53,10 @@ func keys() []key {
 		{"cluster.join", "false", "true: this node has an empty disk and waits to be added to the cluster named by cluster.id with `lancemaster cluster add`", truth(func(c *Config) *bool { return &c.Join })},
 		{"backend.token", "", "the token shared with backends, by reference: file:/absolute/path or env:NAME; empty: none", text(func(c *Config) *string { return &c.BackendTokenRef })},
 		{"backend.protocol", "binary", "Thrift protocol towards backends: binary, compact, binary-framed or compact-framed", protocol(func(c *Config) *Protocol { return &c.BackendProtocol })},
+		{"backend.tls", "off", "TLS towards backends: off, server (they are verified), or mutual (this master shows its certificate too)", word(func(c *Config) *string { return &c.BackendTLS }, tlsModes...)},
+		{"tls.cert_file", "", "this node's certificate, PEM; read again when it changes", text(func(c *Config) *string { return &c.TLSCertFile })},
+		{"tls.key_file", "", "the certificate's private key, PEM, mode 0600", text(func(c *Config) *string { return &c.TLSKeyFile })},
+		{"tls.ca_file", "", "the CAs that others' certificates are held against, PEM", text(func(c *Config) *string { return &c.TLSCAFile })},
 		{"log.level", "info", "debug, info, warn or error", level},
 		{"log.format", "text", "text or json", text(func(c *Config) *string { return &c.LogFormat })},
 		{"shutdown_timeout", "10s", "how long a stopping node may take to settle what is under way", duration(func(c *Config) *time.Duration { return &c.ShutdownTimeout })},
@@ -102,6 +113,19 @@ func count(field func(*Config) *uint64) func(*Config, string) error {
 			return fmt.Errorf("%q is not a positive whole number", v)
 		}
 		*field(c) = n
+		return nil
+	}
+}
+
+// tlsModes are what a service may do with TLS where clients may go without a certificate.
+var tlsModes = []string{"off", "server", "mutual"}
+
+func word(field func(*Config) *string, words ...string) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		if !slices.Contains(words, v) {
+			return fmt.Errorf("%q is not one of %s", v, strings.Join(words, ", "))
+		}
+		*field(c) = v
 		return nil
 	}
 }

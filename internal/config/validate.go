@@ -54,6 +54,13 @@ func (c *Config) Validate() error {
 	if c.LeaderLease > c.HeartbeatTimeout {
 		fault("raft.leader_lease", "%s is longer than raft.heartbeat_timeout, %s; an old leader would go on beside a new one", c.LeaderLease, c.HeartbeatTimeout)
 	}
+	c.validateTLS(fault)
+	if c.TokensFile != "" && !filepath.IsAbs(c.TokensFile) {
+		fault("admin.tokens_file", "%q is not an absolute path", c.TokensFile)
+	}
+	if c.DebugListen != "" && !Loopback(c.DebugListen) {
+		fault("http.debug_listen", "%s can be reached from other machines, and profiles show what is in memory; listen on 127.0.0.1 or [::1]", c.DebugListen)
+	}
 	if err := CheckRef(c.BackendTokenRef); c.BackendTokenRef != "" && err != nil {
 		fault("backend.token", "%v", err)
 	}
@@ -123,6 +130,40 @@ func (c *Config) validateMembers(fault func(key, format string, args ...any)) {
 	}
 	if c.RaftAdvertise != "" && !Loopback(c.RaftAdvertise) && Loopback(c.RaftListen) {
 		fault("raft.listen", "%s is reached from this machine only, but others are told %s; listen on an address that they can reach, such as 0.0.0.0:9010", c.RaftListen, c.RaftAdvertise)
+	}
+}
+
+// validateTLS checks that what each service wants of TLS is there, and that nobody can act at the
+// admin service unknown.
+func (c *Config) validateTLS(fault func(key, format string, args ...any)) {
+	if (c.TLSCertFile == "") != (c.TLSKeyFile == "") {
+		fault("tls.cert_file", "goes together with tls.key_file; set both or none")
+	}
+	for _, s := range []struct {
+		key, mode string
+		client    bool
+	}{
+		{"report.tls", c.ReportTLS, false}, {"admin.tls", c.AdminTLS, false}, {"http.tls", c.HTTPTLS, false},
+		{"raft.tls", c.RaftTLS, false}, {"backend.tls", c.BackendTLS, true},
+	} {
+		if s.mode == "off" {
+			continue
+		}
+		if c.TLSCertFile == "" && (!s.client || s.mode == "mutual") {
+			fault(s.key, "%s needs tls.cert_file and tls.key_file", s.mode)
+		}
+		if c.TLSCAFile == "" && s.mode == "mutual" {
+			fault(s.key, "mutual needs tls.ca_file, which certificates are held against")
+		}
+	}
+	if Loopback(c.AdminListen) {
+		return
+	}
+	switch {
+	case c.AdminTLS == "off":
+		fault("admin.tls", "is off, and %s can be reached from other machines, which would hear tokens and change what they like; use TLS (see `lancemaster tls`), or listen on 127.0.0.1", c.AdminListen)
+	case c.AdminTLS != "mutual" && c.AdminAuth != "required":
+		fault("admin.auth", "is none, and %s can be reached from other machines; set admin.auth: required for tokens or admin.tls: mutual for certificates, or listen on 127.0.0.1", c.AdminListen)
 	}
 }
 

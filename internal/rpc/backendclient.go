@@ -35,20 +35,21 @@ const defaultConnectTimeout = 10 * time.Second
 type BackendClientConfig struct {
 	Protocol thriftnet.Protocol // default binary
 	Framed   bool
-	TLS      *tls.Config   // nil: plain TCP
-	Timeout  time.Duration // of a call whose context has no deadline; default 60 s
+	TLS      func() *tls.Config // of the next dial; nil: plain TCP
+	Timeout  time.Duration      // of a call whose context has no deadline; default 60 s
 }
 
 // BackendClient dispatches invocations to backends and asks for their heartbeats. Each dispatch and
 // each heartbeat has a connection of its own. It is safe for concurrent use.
 type BackendClient struct {
 	cfg thriftnet.ClientConfig
+	tls func() *tls.Config
 }
 
 // NewBackendClient makes a client.
 func NewBackendClient(cfg BackendClientConfig) *BackendClient {
-	return &BackendClient{cfg: thriftnet.ClientConfig{
-		Protocol: cfg.Protocol, Framed: cfg.Framed, TLS: cfg.TLS, Timeout: cfg.Timeout,
+	return &BackendClient{tls: cfg.TLS, cfg: thriftnet.ClientConfig{
+		Protocol: cfg.Protocol, Framed: cfg.Framed, Timeout: cfg.Timeout,
 		MaxMessage: maxReply, MaxContainer: maxReplyItems,
 	}}
 }
@@ -69,7 +70,11 @@ func (b *BackendClient) Dial(ctx context.Context, at job.Address) (*BackendConn,
 func (b *BackendClient) dial(ctx context.Context, host string, port int32) (*thriftnet.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, defaultConnectTimeout)
 	defer cancel()
-	return thriftnet.Dial(ctx, net.JoinHostPort(host, strconv.Itoa(int(port))), b.cfg)
+	cfg := b.cfg
+	if b.tls != nil {
+		cfg.TLS = b.tls()
+	}
+	return thriftnet.Dial(ctx, net.JoinHostPort(host, strconv.Itoa(int(port))), cfg)
 }
 
 // Submit sends the invocation and returns the backend's complete answer, whatever its status number.

@@ -27,6 +27,7 @@ type conn struct {
 	server *Server
 	nc     net.Conn
 	peer   string
+	tls    *tls.ConnectionState // after the handshake; nil over plain TCP
 	once   sync.Once
 
 	state connState // guarded by server.mu
@@ -78,8 +79,11 @@ func (c *conn) serve() {
 		cancel()
 		if err != nil {
 			s.cfg.Observe(IncidentHandshake)
+			s.cfg.Logger.Debug("a TLS handshake failed", "service", s.cfg.Name, "peer", c.peer, "error", err.Error())
 			return
 		}
+		state := secure.ConnectionState()
+		c.tls = &state
 	}
 	t := newTransport(c.nc, s.cfg.Framed, s.cfg.MaxMessage, &s.shared)
 	t.writeBy = func() time.Time { return time.Now().Add(s.cfg.WriteTimeout) }
@@ -124,7 +128,7 @@ func (c *conn) request(t *transport) (more bool) {
 	defer cancel()
 	w := &watch{conn: c, transport: t, gone: make(chan struct{})}
 	defer w.stop()
-	ctx = context.WithValue(ctx, requestKey{}, request{peer: c.peer, draining: s.draining, gone: w.gone})
+	ctx = context.WithValue(ctx, requestKey{}, request{peer: c.peer, tls: c.tls, draining: s.draining, gone: w.gone})
 	if err := c.nc.SetReadDeadline(time.Now().Add(s.cfg.ReadTimeout)); err != nil {
 		return false
 	}

@@ -2,6 +2,7 @@ package thriftnet
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 )
 
@@ -12,6 +13,7 @@ type requestKey struct{}
 
 type request struct {
 	peer     string
+	tls      *tls.ConnectionState
 	draining <-chan struct{}
 	gone     <-chan struct{}
 }
@@ -20,6 +22,13 @@ type request struct {
 func Peer(ctx context.Context) string {
 	r, _ := ctx.Value(requestKey{}).(request)
 	return r.peer
+}
+
+// TLS returns the state of the connection that brought the request that ctx is of; nil over plain TCP
+// and outside of one.
+func TLS(ctx context.Context) *tls.ConnectionState {
+	r, _ := ctx.Value(requestKey{}).(request)
+	return r.tls
 }
 
 // Draining returns a channel that is closed when the server begins to stop: a handler that waits for

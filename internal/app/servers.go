@@ -1,0 +1,181 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lancemaster/lancemaster/internal/admission"
+	"github.com/lancemaster/lancemaster/internal/config"
+	"github.com/lancemaster/lancemaster/internal/dispatch"
+	"github.com/lancemaster/lancemaster/internal/httpserver"
+	"github.com/lancemaster/lancemaster/internal/lance"
+	"github.com/lancemaster/lancemaster/internal/metrics"
+	"github.com/lancemaster/lancemaster/internal/rpc"
+	"github.com/lancemaster/lancemaster/internal/thriftnet"
+	"github.com/lancemaster/lancemaster/internal/tlsconf"
+)
+
+// startServers opens the listeners. The handlers wait for the leader's services,
+// which start afterwards because heartbeats tell backends where reports go.
+func (a *App) startServers(ctx context.Context) error {
+	m, err := rpc.NewMetrics(a.registry)
+	if err != nil {
+		return err
+	}
+	sends := dispatch.NewSends()
+	reports, err := a.startReports(ctx, sends, m)
+	if err != nil {
+		return err
+	}
+	client := rpc.NewBackendClient(rpc.BackendClientConfig{
+		Protocol: protocol(a.cfg.BackendProtocol), Framed: a.cfg.BackendProtocol.Framed,
+		TLS: a.certs.client(tlsconf.UseBackend, tlsconf.Expect{Role: tlsconf.RoleBackend}),
+	})
+	if err := a.newServices(ctx, client, sends); err != nil {
+		return err
+	}
+	if err := a.startAdmin(ctx, reports, m); err != nil {
+		return err
+	}
+	return a.startHTTP()
+}
+
+// startReports serves the backends.
+func (a *App) startReports(ctx context.Context, sends *dispatch.Sends, m *rpc.Metrics) (*rpc.Reports, error) {
+	reports := rpc.NewReports(rpc.ReportConfig{
+		Journal: servingJournal{leading{a}, a.journal}, State: rpcState{a.machine}, Leadership: leading{a},
+		Latches: latches{sends}, Forward: toLeader{a}, Clock: wallClock(a.now), Logger: a.log.With("part", "report"), Metrics: m,
+	})
+	options := tlsconf.ServerOptions{Clients: clientsOf(a.cfg.ReportTLS)}
+	if a.cfg.ReportTLS == tlsMutual {
+		options.Role = tlsconf.RoleBackend
+	}
+	secure, err := a.certs.server(tlsconf.UseReport, options)
+	if err != nil {
+		return nil, fmt.Errorf("report.tls: %w", err)
+	}
+	a.report, err = rpc.NewReportServer(rpc.ListenConfig{
+		Address: a.cfg.ReportListen, Protocol: protocol(a.cfg.ReportProtocol), Framed: a.cfg.ReportProtocol.Framed, TLS: secure,
+	}, reports)
+	if err != nil {
+		return nil, err
+	}
+	return reports, a.serve(ctx, "report service", "report.listen", a.report)
+}
+
+// startAdmin serves people and their programs, and what other masters forward.
+func (a *App) startAdmin(ctx context.Context, reports *rpc.Reports, m *rpc.Metrics) error {
+	journal := requestJournal{servingJournal{leading{a}, a.journal}}
+	submissions := admission.New(a.machine, journal, lance.Open, a.now, a.members.Members)
+	admin := rpc.NewAdmin(rpc.AdminConfig{
+		Journal: journal, State: rpcState{a.machine}, Leadership: leading{a}, Forward: toLeader{a},
+		Authenticator: authenticator{a.auth}, Submitter: submitter{leading{a}, submissions},
+		Releaser: a.releaser, Explainer: a.explainer(), Inspector: inspector{lance.Open, a.machine},
+		Liveness: liveness{a.monitor}, Node: nodeStatus{a}, Cluster: membershipOf{a.members}, Clock: wallClock(a.now),
+		Logger: a.log.With("part", "admin"), Metrics: m,
+	})
+	a.forwarded.Store(rpc.NewForwarded(reports, admin))
+	secure, err := a.certs.server(tlsconf.UseAdmin, tlsconf.ServerOptions{Clients: clientsOf(a.cfg.AdminTLS)})
+	if err != nil {
+		return fmt.Errorf("admin.tls: %w", err)
+	}
+	a.admin, err = rpc.NewAdminServer(rpc.ListenConfig{Address: a.cfg.AdminListen, TLS: secure}, admin)
+	if err != nil {
+		return err
+	}
+	if err := a.serve(ctx, "admin service", "admin.listen", a.admin); err != nil {
+		return err
+	}
+	a.registerServers(submissions)
+	return nil
+}
+
+// startHTTP serves probes and the metrics.
+func (a *App) startHTTP() error {
+	options := tlsconf.ServerOptions{Clients: tlsconf.ClientsNone, Protocols: []string{"http/1.1"}}
+	if a.cfg.HTTPTLS == tlsMutual { // probes have no certificate; see CertForDetails
+		options.Clients = tlsconf.ClientsOptional
+	}
+	secure, err := a.certs.server(tlsconf.UseHTTP, options)
+	if err != nil {
+		return fmt.Errorf("http.tls: %w", err)
+	}
+	a.http, err = httpserver.Start(httpserver.Options{
+		Address: a.cfg.HTTPListen, TLS: secure, CertForDetails: a.cfg.HTTPTLS == tlsMutual, DebugAddress: a.cfg.DebugListen,
+		Ready: a.Ready, Standby: a.standby, Leader: a.leaderOverHTTP,
+		Metrics: metrics.Handler(a.registry), Logger: a.log.With("part", "http"),
+	})
+	if err != nil {
+		return fmt.Errorf("%w; free the address or change http.listen", err)
+	}
+	a.onStop("HTTP server", a.http.Stop)
+	return nil
+}
+
+// maxStandbyLag is how many entries a follower may be behind and still stand by.
+const maxStandbyLag = 1000
+
+// standby says whether this node follows a leader that it hears, and keeps up.
+func (a *App) standby() (ok bool, reason string) {
+	if ready, reason := a.Ready(); ready || a.members.Waiting() != "" {
+		return false, reason
+	}
+	stats := a.node.Stats()
+	switch {
+	case stats.LeaderID == "" || stats.LeaderID == a.cfg.NodeID:
+		return false, "no leader is known"
+	case stats.LastContact < 0 || stats.LastContact > 2*a.cfg.HeartbeatTimeout:
+		return false, "the leader has not been heard lately"
+	case a.machine.Applied().Index+maxStandbyLag < stats.CommitIndex:
+		return false, "this node has not caught up with the leader yet"
+	}
+	return true, ""
+}
+
+// leaderOverHTTP says who leads.
+func (a *App) leaderOverHTTP() (httpserver.Leader, bool) {
+	id, _ := a.node.Leader()
+	if id == "" {
+		return httpserver.Leader{}, false
+	}
+	term, _ := a.node.Term()
+	l := httpserver.Leader{NodeID: id, Self: id == a.cfg.NodeID, Term: term}
+	l.RaftAddress, _ = a.memberAddress(id)
+	if l.Self {
+		at := a.selfReport()
+		l.AdminAddress, l.ReportAddress, l.HTTPAddress = at.AdminAddress, at.ReportAddress, at.HTTPAddress
+	} else if at, ok := a.members.ReportAddresses(id); ok {
+		l.AdminAddress, l.ReportAddress, l.HTTPAddress = at.AdminAddress, at.ReportAddress, at.HTTPAddress
+	}
+	return l, true
+}
+
+// serve starts a service that listens where the configuration key says.
+func (a *App) serve(ctx context.Context, name, key string, s *thriftnet.Server) error {
+	if err := s.Start(ctx); err != nil {
+		return fmt.Errorf("%w; free the address or change %s", err, key)
+	}
+	a.onStop(name, s.Stop)
+	return nil
+}
+
+func protocol(p config.Protocol) thriftnet.Protocol {
+	if p.Compact {
+		return thriftnet.Compact
+	}
+	return thriftnet.Binary
+}
+
+// warnOfOpenServices says which services others than this machine reach without
+// having to show who they are.
+func (a *App) warnOfOpenServices() {
+	for _, s := range []struct{ key, address, mode string }{
+		{"report.listen", a.cfg.ReportListen, a.cfg.ReportTLS}, {"http.listen", a.cfg.HTTPListen, a.cfg.HTTPTLS},
+		{"raft.listen", a.cfg.RaftListen, a.cfg.RaftTLS},
+	} {
+		if !config.Loopback(s.address) && s.mode != tlsMutual {
+			a.log.Warn("a service that does not ask who connects is reachable from other machines; use TLS or firewall it",
+				"key", s.key, "address", s.address)
+		}
+	}
+}
