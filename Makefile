@@ -122,6 +122,25 @@ bench: ## Run the benchmarks (BENCH=regexp, BENCHCOUNT=n)
 readme: ## Run the README's commands as they stand, in a fresh clone
 	@bash .ci/readme.sh
 
+# What goes into the image. The time of the files is fixed, so that equal programs make an equal image.
+.PHONY: image-context
+image-context: build
+	rm -rf '$(BIN)/image' && mkdir -p '$(BIN)/image/bin' '$(BIN)/image/data'
+	cp '$(BIN)/lancemaster' '$(BIN)/lanceworker-stub' '$(BIN)/image/bin/'
+	cp "$${CA_BUNDLE:-/etc/ssl/certs/ca-certificates.crt}" '$(BIN)/image/ca-certificates.crt'
+
+.PHONY: image
+image: image-context ## Build the container image lancemaster:local (wants buildah or docker)
+	@bash .ci/image.sh build '$(BIN)/image'
+
+.PHONY: image-test
+image-test: image-context ## Build the image and run its programs as any user (wants buildah and root)
+	@bash .ci/image.sh test '$(BIN)/image'
+
+.PHONY: systemd-verify
+systemd-verify: build ## Check the systemd units (wants systemd-analyze)
+	@bash .ci/systemd.sh '$(BIN)'
+
 .PHONY: check
 check: race lint generate-check fuzz doris-test e2e interop alerts-test demo-outcomes readme ## All that CI does beyond test
 
