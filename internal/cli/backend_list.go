@@ -10,7 +10,7 @@ import (
 )
 
 func (a *cli) backendListCmd() *cobra.Command {
-	return a.leaf(&cobra.Command{
+	return a.staleRead(a.leaf(&cobra.Command{
 		Use:   "list",
 		Short: "List backends and what the leader's heartbeats say of them",
 		Long: `List backends by id and what the leader's heartbeats say of them. SLOTS counts the jobs whose worker may
@@ -29,5 +29,5 @@ still be alive there. Times are UTC.
 			}{list}
 			return a.print(value, func(out *bytes.Buffer) { backendTable(out, list) })
 		})
-	})
+	}))
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func (a *cli) catalogListCmd() *cobra.Command {
-	return a.leaf(&cobra.Command{
+	return a.staleRead(a.leaf(&cobra.Command{
 		Use:   "list",
 		Short: "List catalogs",
 		Long: `List catalogs by name. OPEN counts the jobs that hold a name or a slot, UNRESOLVED those that hold a name.
@@ -35,5 +35,5 @@ func (a *cli) catalogListCmd() *cobra.Command {
 				t.end()
 			})
 		})
-	})
+	}))
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func (a *cli) catalogShowCmd() *cobra.Command {
-	return a.leaf(&cobra.Command{
+	return a.staleRead(a.leaf(&cobra.Command{
 		Use:   "show NAME",
 		Short: "Show one catalog",
 		Long: `Show one catalog: its options (secrets as references only), its refresher and the jobs that are open in it.
@@ -28,7 +28,7 @@ Times are UTC.
 			}
 			return a.printCatalog(k)
 		})
-	})
+	}))
 }
 
 func (a *cli) printCatalog(k *client.Catalog) error {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,11 @@ type cli struct {
 	output      string
 	clientName  string
 	callTimeout time.Duration
+	access      access
+
+	stale      bool          // of this command: reads are answered from one master's own state
+	answeredBy string        // whose state that was, as told last
+	typed      *bufio.Reader // what is typed in, once somebody was asked
 }
 
 const rootLong = `lancemaster admits, dispatches and tracks index jobs on Lance datasets.
@@ -88,6 +94,7 @@ func (a *cli) root() *cobra.Command {
 	f.StringVarP(&a.output, "output", "o", "table", "output: table, json or yaml")
 	f.StringVar(&a.clientName, "client-name", a.getenv("LANCEMASTER_CLIENT_NAME", a.getenv("USER", "lancemaster")), "your name for the history; LANCEMASTER_CLIENT_NAME gives the default, else USER")
 	f.DurationVar(&a.callTimeout, "call-timeout", 30*time.Second, "how long one master may take to answer one call")
+	a.accessFlags(f)
 	a.complete(root, "output", "table", "json", "yaml")
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -214,9 +221,17 @@ func (a *cli) connect() (*client.Client, error) {
 	if err != nil {
 		return nil, usagef("--addr: %v", err)
 	}
-	return client.New(client.Config{
-		Addresses: addresses, Name: a.clientName, Version: config.BuildInfo().Version, CallTimeout: a.callTimeout,
-	})
+	cfg := client.Config{Addresses: addresses, Name: a.clientName, Version: config.BuildInfo().Version, CallTimeout: a.callTimeout}
+	if cfg.Token, err = a.access.token(); err != nil {
+		return nil, err
+	}
+	if cfg.TLS, err = a.access.tls(); err != nil {
+		return nil, err
+	}
+	if a.stale {
+		cfg.Stale = a.aged
+	}
+	return client.New(cfg)
 }
 
 // withClient runs f with a client.

@@ -122,6 +122,7 @@ func TestHelp(t *testing.T) {
 	for _, name := range strings.Split("index create,index drop,index list,dataset inspect,job list,job show,job wait,job history,"+
 		"job cancel,job release-slot,catalog create,catalog list,catalog show,catalog update,catalog remove,backend add,backend list,"+
 		"backend remove,backend drain,backend undrain,settings list,settings get,settings set,settings reset,settings history,"+
+		"cluster status,cluster add,cluster remove,cluster replace,cluster transfer-leader,cluster reopen,token create,token list,token revoke,"+
 		"health,version,completion,help,serve,dev", ",") {
 		if !seen[name] {
 			t.Errorf("there is no command %q", name)
@@ -182,6 +183,7 @@ func TestFormsAgree(t *testing.T) {
 	for _, command := range []string{
 		"job list", "job show 7", "job history 1", "index list --dataset file:///x", "dataset inspect file:///x --column vec",
 		"catalog list", "catalog show lake", "backend list", "settings list", "settings get admission.enabled", "settings history",
+		"cluster status", "cluster add x y:1", "cluster transfer-leader", "token list", "token create x --role read",
 		"health", "version", "index create x --catalog c --table a.b --dataset file:///x --column vec --type btree --request-id r",
 	} {
 		s := newSession(t)

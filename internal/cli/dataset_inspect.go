@@ -37,7 +37,7 @@ an index job would carry it. Times are UTC.
 	f := cmd.Flags()
 	f.StringVar(&column, "column", "", "show this column's schema contract")
 	f.StringVar(&catalog, "catalog", "", "look up held names in this catalog's store; default: the URI's scheme")
-	return cmd
+	return a.staleRead(cmd)
 }
 
 func datasetCard(out *bytes.Buffer, d *client.Dataset) {

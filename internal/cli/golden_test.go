@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -32,8 +33,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //
 // Each case has a master of its own. Directives: "next JOB STEP...", "refuse METHOD CODE message | next
 // step", "holder N" (of the refusal above), "drop METHOD", "notready REASON", "env NAME=VALUE", "nobody"
-// (no master listens), "file NAME CONTENT" (NAME is then under DIR). In
-// arguments and output MASTER is the master's address.
+// (no master listens), "file NAME CONTENT" (NAME is then under DIR), "types LINE" (there is a terminal,
+// at which this is typed), "follower NODE INDEX MS" (the master follows and heard from the leader so long
+// ago), "quarantined CAUSE", "eof" (the terminal is closed at
+// once). In arguments and output MASTER is the master's address.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -104,6 +107,19 @@ type session struct {
 	env    []string
 	dir    string
 	addr   string
+	typed  []string // at a terminal; nil: there is none
+}
+
+// terminal is a terminal at which somebody has typed.
+type terminal struct{ *strings.Reader }
+
+func (terminal) IsTerminal() bool { return true }
+
+func (s *session) in() io.Reader {
+	if s.typed == nil {
+		return strings.NewReader("")
+	}
+	return terminal{strings.NewReader(strings.Join(s.typed, ""))}
 }
 
 func newSession(t *testing.T) *session {
@@ -121,7 +137,7 @@ func (s *session) lancemaster(t *testing.T, args ...string) (status int, stdout,
 	}
 	var out, errs bytes.Buffer
 	env := append([]string{"LANCEMASTER_ADDR=" + s.addr}, s.env...)
-	status = Run(t.Context(), args, env, Streams{In: strings.NewReader(""), Out: &out, Err: &errs})
+	status = Run(t.Context(), args, env, Streams{In: s.in(), Out: &out, Err: &errs})
 	return status, out.String(), errs.String()
 }
 
@@ -173,6 +189,18 @@ func (s *session) direct(t *testing.T, directive string, all []string) {
 		s.server.Script(first, clienttest.Behavior{Drop: true})
 	case "notready":
 		s.server.NotReady(rest)
+	case "types":
+		s.typed = append(s.typed, rest+"\n")
+	case "eof":
+		s.typed = []string{}
+	case "follower":
+		var index, ms int64
+		if _, err := fmt.Sscan(rest2, &index, &ms); err != nil {
+			t.Fatal(err)
+		}
+		s.server.Follower(first, index, ms)
+	case "quarantined":
+		s.server.Quarantined(rest)
 	case "env":
 		s.env = append([]string{rest}, s.env...)
 	case "nobody":

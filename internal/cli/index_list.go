@@ -44,7 +44,7 @@ that is held but not in the dataset is listed without a type. Times are UTC.
 	f.StringVar(&dataset, "dataset", "", "the dataset's URI (required)")
 	f.StringVar(&catalog, "catalog", "", "look up held names in this catalog's store; default: the URI's scheme")
 	require(cmd, "dataset")
-	return cmd
+	return a.staleRead(cmd)
 }
 
 // indexTable lists indexes and, below them, names that are held without being there.

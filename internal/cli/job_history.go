@@ -11,7 +11,7 @@ import (
 )
 
 func (a *cli) jobHistoryCmd() *cobra.Command {
-	return a.leaf(&cobra.Command{
+	return a.staleRead(a.leaf(&cobra.Command{
 		Use:   "history JOB",
 		Short: "Show each step of a job: when, by whom, why",
 		Long: `Show each step of a job, oldest first: when it was journaled (UTC), by whom, and why. Of a job with very
@@ -32,7 +32,7 @@ that.
 			}
 			return a.print(h, func(out *bytes.Buffer) { historyTable(out, h) })
 		})
-	})
+	}))
 }
 
 func historyTable(out *bytes.Buffer, h *client.History) {

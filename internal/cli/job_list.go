@@ -67,7 +67,7 @@ stderr, and in json and yaml is the field next_page_token.
 	f.StringVar(&q.PageToken, "page-token", "", "go on where the page before ended")
 	a.complete(cmd, "state", states...)
 	a.complete(cmd, "refresh", refreshStates...)
-	return cmd
+	return a.staleRead(cmd)
 }
 
 // checkJobQuery refuses conditions that cannot be meant.

@@ -10,7 +10,7 @@ import (
 )
 
 func (a *cli) jobShowCmd() *cobra.Command {
-	return a.leaf(&cobra.Command{
+	return a.staleRead(a.leaf(&cobra.Command{
 		Use:   "show JOB",
 		Short: "Show one job: what it is for, where it stands, what it holds",
 		Long: `Show one job: what it is for, where it stands, what it holds. Times are UTC. Secrets are never part of
@@ -31,7 +31,7 @@ a job and never shown.
 			}
 			return a.printJob(j)
 		})
-	})
+	}))
 }
 
 func (a *cli) printJob(j *client.Job) error {

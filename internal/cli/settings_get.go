@@ -11,7 +11,7 @@ import (
 )
 
 func (a *cli) settingsGetCmd() *cobra.Command {
-	return a.leaf(&cobra.Command{
+	return a.staleRead(a.leaf(&cobra.Command{
 		Use:   "get NAME",
 		Short: "Print one setting's value",
 		Long: `Print one setting's value, alone on a line; with -o json or yaml all that is known of it.
@@ -33,5 +33,5 @@ func (a *cli) settingsGetCmd() *cobra.Command {
 				Code: "NOT_FOUND", Message: fmt.Sprintf("there is no setting %q", args[0]), Next: "list them with: lancemaster settings list",
 			}
 		})
-	})
+	}))
 }

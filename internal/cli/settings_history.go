@@ -50,5 +50,5 @@ func (a *cli) settingsHistoryCmd() *cobra.Command {
 		})
 	})
 	cmd.Flags().IntVar(&limit, "limit", 100, "changes at most, 1 to 1000")
-	return cmd
+	return a.staleRead(cmd)
 }

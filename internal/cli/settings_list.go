@@ -9,7 +9,7 @@ import (
 )
 
 func (a *cli) settingsListCmd() *cobra.Command {
-	return a.leaf(&cobra.Command{
+	return a.staleRead(a.leaf(&cobra.Command{
 		Use:   "list",
 		Short: "List all settings with their values, defaults and meaning",
 		Long: `List all settings by name, with their values, defaults and meaning. Times are UTC.
@@ -24,5 +24,5 @@ func (a *cli) settingsListCmd() *cobra.Command {
 			}
 			return a.printSettings(list)
 		})
-	})
+	}))
 }

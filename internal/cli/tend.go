@@ -147,7 +147,7 @@ func nodeLogger(w io.Writer, level slog.Leveler, format string) *slog.Logger {
 // refuseFlags refuses flags of the root that mean nothing to a command that runs a
 // node.
 func refuseFlags(cmd *cobra.Command, names ...string) error {
-	for _, name := range names {
+	for _, name := range append(names, "token-file", "tls-ca", "tls-cert", "tls-key") {
 		if cmd.Flags().Changed(name) {
 			return usagef("%s runs a master here and calls none: --%s means nothing to it", cmd.CommandPath(), name)
 		}

@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// maxTokenFile bounds a file with a token, and maxCAFile one with certificates.
+const (
+	maxTokenFile = 4 << 10
+	maxCAFile    = 1 << 20
+)
+
+// access is how a caller shows who it is, and knows whom it talks to.
+type access struct{ tokenFile, ca, cert, key string }
+
+func (a *cli) accessFlags(f *pflag.FlagSet) {
+	f.StringVar(&a.access.tokenFile, "token-file", a.getenv("LANCEMASTER_TOKEN_FILE", ""), "file with your access token; LANCEMASTER_TOKEN_FILE gives the default")
+	f.StringVar(&a.access.ca, "tls-ca", a.getenv("LANCEMASTER_TLS_CA", ""), "speak TLS; PEM file of the CAs that masters are known by; LANCEMASTER_TLS_CA gives the default")
+	f.StringVar(&a.access.cert, "tls-cert", a.getenv("LANCEMASTER_TLS_CERT", ""), "speak TLS; PEM file of your certificate; LANCEMASTER_TLS_CERT gives the default")
+	f.StringVar(&a.access.key, "tls-key", a.getenv("LANCEMASTER_TLS_KEY", ""), "PEM file of its key; LANCEMASTER_TLS_KEY gives the default")
+}
+
+// token reads the caller's token. Nothing that is said of the file shows what is in it.
+func (x access) token() (string, error) {
+	if x.tokenFile == "" {
+		return "", nil
+	}
+	b, err := readFile("--token-file", x.tokenFile, maxTokenFile)
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(string(b))
+	switch {
+	case token == "":
+		return "", usagef("--token-file: %s is empty; put a token into it, as lancemaster token create prints it", x.tokenFile)
+	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return "", usagef("--token-file: %s holds more than one word; put a token into it and nothing else", x.tokenFile)
+	}
+	return token, nil
+}
+
+// tls makes the configuration of connections, nil for plain TCP.
+func (x access) tls() (*tls.Config, error) {
+	if x.ca == "" && x.cert == "" && x.key == "" {
+		return nil, nil //nolint:nilnil // nil is what the client wants for plain TCP
+	}
+	if (x.cert == "") != (x.key == "") {
+		return nil, usagef("--tls-cert and --tls-key go together: a certificate is of no use without its key")
+	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if x.ca != "" {
+		pem, err := readFile("--tls-ca", x.ca, maxCAFile)
+		if err != nil {
+			return nil, err
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, usagef("--tls-ca: %s holds no certificate; give a PEM file of the CA's certificate, such as lancemaster tls ca makes", x.ca)
+		}
+	}
+	if x.cert != "" {
+		pair, err := tls.LoadX509KeyPair(x.cert, x.key)
+		if err != nil {
+			return nil, usagef("--tls-cert and --tls-key: %v", err)
+		}
+		cfg.Certificates = []tls.Certificate{pair}
+	}
+	return cfg, nil
+}
+
+// readFile reads a file that a flag names, up to a bound.
+func readFile(flag, path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, usagef("%s: %v; name a file that can be read", flag, err)
+	}
+	defer f.Close()
+	var b bytes.Buffer
+	n, err := io.Copy(&b, io.LimitReader(f, most+1))
+	switch {
+	case err != nil:
+		return nil, usagef("%s: %v; name a file that can be read", flag, err)
+	case n > most:
+		return nil, usagef("%s: %s is larger than %d bytes", flag, path, most)
+	}
+	return b.Bytes(), nil
+}

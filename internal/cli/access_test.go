@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lancemaster/lancemaster/internal/client/clienttest"
+	"github.com/lancemaster/lancemaster/internal/config"
+)
+
+func write(t *testing.T, dir, name string, content []byte) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// The token of the file goes to the master and is printed nowhere, whatever happens.
+func TestTokenFile(t *testing.T) {
+	s := newSession(t)
+	path := write(t, s.dir, "token", []byte("lm_secret\n"))
+	s.server.Script("listJobs", clienttest.Behavior{Drop: true}, clienttest.Behavior{Raw: []byte("garbage")})
+	s.server.Script("cancelJob", clienttest.Behavior{Drop: true})
+	status, out, errs := s.lancemaster(t, "job", "list", "--token-file", path)
+	if status != exitOK {
+		t.Fatalf("exit status %d: %s", status, errs)
+	}
+	s.env = append(s.env, "LANCEMASTER_TOKEN_FILE="+path)
+	_, out2, errs2 := s.lancemaster(t, "job", "cancel", "5")
+	_, help, _ := s.lancemaster(t, "job", "list", "--help")
+	if strings.Contains(out+errs+out2+errs2+help, "lm_secret") {
+		t.Errorf("the token is printed:\n%s%s%s%s", out, errs, out2, errs2)
+	}
+	who := "ada " + config.BuildInfo().Version + " with lm_secret"
+	if got := s.server.Callers(); len(got) < 2 || slices.ContainsFunc(got, func(c string) bool { return c != who }) {
+		t.Errorf("the callers were %q", got)
+	}
+}
+
+// TLS is spoken where a CA or a certificate is given, with who is known by that CA and nobody else.
+func TestTLSFlags(t *testing.T) {
+	h := httptest.NewTLSServer(http.NotFoundHandler()) // for its certificate
+	defer h.Close()
+	own := h.TLS.Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(own.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSession(t)
+	ca := write(t, s.dir, "ca", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Certificate[0]}))
+	keyFile := write(t, s.dir, "key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}))
+	secure := clienttest.NewTLS(t, &tls.Config{Certificates: h.TLS.Certificates, ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS12})
+	s.addr = secure.Addr()
+	if status, _, errs := s.lancemaster(t, "job", "show", "1", "--tls-ca", ca, "--tls-cert", ca, "--tls-key", keyFile); status != exitOK {
+		t.Errorf("exit status %d: %s", status, errs)
+	}
+	s.env = append(s.env, "LANCEMASTER_TLS_CA="+ca, "LANCEMASTER_TLS_CERT="+ca, "LANCEMASTER_TLS_KEY="+keyFile)
+	if status, _, errs := s.lancemaster(t, "job", "show", "1"); status != exitOK {
+		t.Errorf("from the environment: exit status %d: %s", status, errs)
+	}
+	s.env = s.env[:1]
+	asked := len(secure.Requests())
+	for name, args := range map[string][]string{
+		"plain": {}, "without a certificate of ours": {"--tls-ca", ca}, "a master that our CAs do not know": {"--tls-cert", ca, "--tls-key", keyFile},
+	} {
+		status, _, errs := s.lancemaster(t, append([]string{"job", "show", "1"}, args...)...)
+		if status != exitFailed || errs == "" || len(secure.Requests()) != asked {
+			t.Errorf("%s: exit status %d: %s", name, status, errs)
+		}
+	}
+}
+
+// What the table of the cluster shows fits a terminal.
+func TestClusterStatusFitsATerminal(t *testing.T) {
+	_, out, _ := newSession(t).lancemaster(t, "cluster", "status")
+	table, _, _ := strings.Cut(out, "\n\n")
+	for line := range strings.SplitSeq(table, "\n") {
+		if len(line) > 80 {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+	}
+}

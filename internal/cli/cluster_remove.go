@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lancemaster/lancemaster/internal/client"
+)
+
+func (a *cli) clusterRemoveCmd() *cobra.Command {
+	var yes bool
+	cmd := a.leaf(&cobra.Command{
+		Use:   "remove NODE",
+		Short: "Take a master out of the cluster",
+		Long: `Take a master out of the cluster. It is refused where too few voters would be left working. The leader may
+be removed; it hands over first.
+
+The master's data is not deleted, and it may not come back with it: stop it, delete its data directory,
+and let it join anew with "lancemaster cluster add".
+
+` + exitPlain,
+		Example: `  lancemaster cluster remove master-2
+  lancemaster cluster remove master-2 --yes`,
+	}, func(ctx context.Context, _ *cobra.Command, args []string) error {
+		return a.withClient(func(c *client.Client) error {
+			err := a.confirm(ctx, confirmation{"yes", yes, []string{
+				fmt.Sprintf("%s is taken out of the cluster, which then bears fewer losses", args[0]),
+				"It cannot come back with the data that it has",
+			}})
+			if err != nil {
+				return err
+			}
+			if err := c.RemoveMember(ctx, args[0]); err != nil {
+				return err
+			}
+			return a.done(fmt.Sprintf("removed %s", args[0]), struct {
+				Removed string `json:"removed"`
+			}{args[0]})
+		})
+	})
+	cmd.Flags().BoolVar(&yes, "yes", false, "do it without asking")
+	return cmd
+}

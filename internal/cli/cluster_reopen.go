@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lancemaster/lancemaster/internal/client"
+)
+
+// What is confirmed before a cluster is reopened.
+const (
+	mastersStopped = "Every master of the older incarnation is stopped, and will not be started again"
+	backendsAnew   = "After that, at least 10 seconds later, every backend was restarted"
+)
+
+func (a *cli) clusterReopenCmd() *cobra.Command {
+	var r client.Reopening
+	cmd := a.leaf(&cobra.Command{
+		Use:   "reopen",
+		Short: "End the quarantine after a restore or a recovery, on your word",
+		Long: `End the quarantine that a restored or recovered cluster is in. What the lost masters did last is not known
+here, so two things must be true first, and no program can find them out:
+
+  1. Every master of the older incarnation is stopped, and will not be started again.
+     One that still runs could send jobs that this cluster knows nothing of.
+  2. After that, at least 10 seconds later, every backend was restarted.
+     A send that was under way reaches a backend within 10 seconds, and a restart ends what it began.
+
+On a terminal both are asked for; a script confirms them with the two flags. A note is required.
+
+Afterwards the gate is still closed and dispatch still paused. Look at the jobs that are UNKNOWN, then open
+with "lancemaster settings set admission.enabled=true dispatch.paused=false".
+
+` + exitPlain,
+		Example: `  lancemaster cluster reopen --note "restored the backup of 03:00 after the fire"
+  lancemaster cluster reopen --note "lost two disks" --masters-stopped --backends-restarted`,
+	}, func(ctx context.Context, _ *cobra.Command, _ []string) error {
+		switch {
+		case strings.TrimSpace(r.Note) == "":
+			return usagef("--note is missing or empty: say what happened and how you know that it may be reopened")
+		case len(r.Note) > maxNote:
+			return usagef("--note has %d bytes; at most %d are kept", len(r.Note), maxNote)
+		}
+		err := a.confirm(ctx,
+			confirmation{"masters-stopped", r.MastersStopped, []string{mastersStopped}},
+			confirmation{"backends-restarted", r.BackendsRestarted, []string{backendsAnew}})
+		if err != nil {
+			return err
+		}
+		r.MastersStopped, r.BackendsRestarted = true, true
+		return a.withClient(func(c *client.Client) error {
+			s, err := c.Reopen(ctx, r)
+			if err != nil {
+				return err
+			}
+			return a.print(s, func(out *bytes.Buffer) {
+				fmt.Fprintf(out, "cluster %d is open again in incarnation %d\n", s.ClusterID, s.Incarnation)
+				fmt.Fprintln(out, "its gate is still closed and dispatch paused; look at the UNKNOWN jobs first:")
+				fmt.Fprintln(out, "  lancemaster job list --state UNKNOWN")
+				fmt.Fprintln(out, "  lancemaster settings set admission.enabled=true dispatch.paused=false")
+			})
+		})
+	})
+	f := cmd.Flags()
+	f.StringVar(&r.Note, "note", "", "why it may be reopened, 1 to 1024 bytes, for the record (required)")
+	f.BoolVar(&r.MastersStopped, "masters-stopped", false, "confirm that every master of the older incarnation is stopped")
+	f.BoolVar(&r.BackendsRestarted, "backends-restarted", false, "confirm that every backend was restarted 10 seconds or more after that")
+	return cmd
+}

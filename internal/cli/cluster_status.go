@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lancemaster/lancemaster/internal/client"
+)
+
+func (a *cli) clusterStatusCmd() *cobra.Command {
+	return a.staleRead(a.leaf(&cobra.Command{
+		Use:   "status",
+		Short: "Show the members, how far behind they are, and what is wrong",
+		Long: `Show the members as the leader knows them: who votes, how many entries of the log each has applied and how
+far that is behind, how long ago it was heard, and how far its clock is off. What is wrong stands below.
+With --stale a master says what it knows by itself, which works without a leader too.
+
+` + exitPlain,
+		Example: `  lancemaster cluster status
+  lancemaster cluster status --stale --addr 10.0.0.2:9021`,
+	}, func(ctx context.Context, _ *cobra.Command, _ []string) error {
+		return a.withClient(func(c *client.Client) error {
+			k, err := c.Cluster(ctx)
+			if err != nil {
+				return err
+			}
+			return a.print(k, func(out *bytes.Buffer) { clusterTable(out, k) })
+		})
+	}))
+}
+
+func clusterTable(out *bytes.Buffer, k *client.Cluster) {
+	var newest int64
+	for _, m := range k.Members {
+		newest = max(newest, m.AppliedIndex)
+	}
+	if len(k.Members) > 0 {
+		t := newTable(out, "NODE", "ROLE", "VOTER", "ADDRESS", "APPLIED", "CONTACT", "VERSION", "CLOCK")
+		for _, m := range k.Members {
+			t.row(m.NodeID, memberRole(m), yesNo(m.Voter), m.Address, applied(m, newest), heard(m), m.Version, clock(m))
+		}
+		t.end()
+		fmt.Fprintln(out)
+	}
+	fmt.Fprintln(out, clean(clusterLine(k)))
+	for _, w := range clusterWarnings(k) {
+		fmt.Fprintf(out, "warning: %s\n", clean(w))
+	}
+}
+
+func memberRole(m client.Member) string {
+	switch {
+	case m.Leader:
+		return "leader"
+	case !m.Reachable && !m.ThisNode:
+		return "unreachable"
+	case !m.Voter:
+		return "joining"
+	}
+	return "follower"
+}
+
+// applied shows how far a member is behind the newest.
+func applied(m client.Member, newest int64) string {
+	if m.AppliedIndex == 0 && !m.Reachable {
+		return ""
+	}
+	if lag := newest - m.AppliedIndex; lag > 0 {
+		return fmt.Sprintf("%d (-%d)", m.AppliedIndex, lag)
+	}
+	return number(m.AppliedIndex)
+}
+
+func heard(m client.Member) string {
+	switch {
+	case m.ThisNode:
+		return ""
+	case m.LastContact == nil:
+		return "never"
+	}
+	return seconds(*m.LastContact)
+}
+
+func clock(m client.Member) string {
+	if m.ThisNode || m.ClockOffset == nil {
+		return ""
+	}
+	text := seconds(*m.ClockOffset)
+	if !strings.HasPrefix(text, "-") {
+		text = "+" + text
+	}
+	return text
+}
+
+// clusterLine says in a line whether the cluster works.
+func clusterLine(k *client.Cluster) string {
+	n := k.Node
+	switch {
+	case n.WaitingFor != "":
+		return fmt.Sprintf("%s has no cluster yet; it waits for %s", n.NodeID, n.WaitingFor)
+	case k.Voters == 0:
+		return fmt.Sprintf("%s knows of no members", n.NodeID)
+	}
+	line := fmt.Sprintf("cluster %d, incarnation %d, term %d, feature level %d: ", n.ClusterID, n.Incarnation, n.RaftTerm, n.FeatureLevel)
+	line += fmt.Sprintf("%d voters, %d needed", k.Voters, k.Quorum)
+	switch {
+	case n.LeaderID == "":
+		return line + ", no leader known"
+	case k.FailuresTolerated == 0:
+		return line + ", none may be lost now"
+	}
+	return fmt.Sprintf("%s, %d may be lost now", line, k.FailuresTolerated)
+}
+
+// clusterWarnings are what the status itself shows to be wrong, and what the master warns of.
+func clusterWarnings(k *client.Cluster) []string {
+	var out []string
+	if n := k.Node; n.Quarantined {
+		cause := ""
+		if n.QuarantineCause != "" {
+			cause = ": " + n.QuarantineCause
+		}
+		out = append(out, fmt.Sprintf("the cluster is quarantined since %s%s; reopen it with: lancemaster cluster reopen", moment(n.QuarantinedAt), cause))
+	}
+	for _, m := range k.Members {
+		if m.ConfiguredAddress != "" && m.ConfiguredAddress != m.Address {
+			out = append(out, fmt.Sprintf("%s is registered at %s, but %s has it at %s in its configuration", m.NodeID, m.Address, k.Node.NodeID, m.ConfiguredAddress))
+		}
+	}
+	return append(out, k.Warnings...)
+}

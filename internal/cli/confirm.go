@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+)
+
+// maxReply bounds an answer that is typed in.
+const maxReply = 1 << 10
+
+// interactive reports whether somebody can be asked.
+func (a *cli) interactive() bool {
+	switch in := a.In.(type) {
+	case interface{ IsTerminal() bool }: // what tests read from
+		return in.IsTerminal()
+	case *os.File:
+		info, err := in.Stat()
+		return err == nil && info.Mode()&os.ModeCharDevice != 0
+	}
+	return false
+}
+
+// confirmation is something to agree to before a command goes on.
+type confirmation struct {
+	flag   string // confirms it where nobody can be asked
+	given  bool   // it has
+	states []string
+}
+
+// confirm has the caller agree to each, unless that was done by a flag. It is refused where nobody
+// can be asked.
+func (a *cli) confirm(ctx context.Context, list ...confirmation) error {
+	list = slices.DeleteFunc(list, func(c confirmation) bool { return c.given })
+	if len(list) == 0 {
+		return nil
+	}
+	if !a.interactive() {
+		var states, flags []string
+		for _, c := range list {
+			states, flags = append(states, c.states...), append(flags, "--"+c.flag)
+		}
+		return usagef("not done. %s. There is no terminal to ask at; confirm it with %s", strings.Join(states, ". "), strings.Join(flags, " and "))
+	}
+	for _, c := range list {
+		if err := a.ask(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *cli) ask(ctx context.Context, c confirmation) error {
+	for _, s := range c.states {
+		fmt.Fprintf(a.Err, "%s.\n", clean(s))
+	}
+	fmt.Fprint(a.Err, "Type yes to go on: ")
+	reply, err := a.reply(ctx)
+	switch {
+	case err != nil:
+		fmt.Fprintln(a.Err)
+		return &statusError{status: exitFailed, message: "not done: no answer was given", next: "run it again and type yes, or give --" + c.flag}
+	case reply != "yes":
+		return &statusError{status: exitFailed, message: "not done: the answer was not yes"}
+	}
+	return nil
+}
+
+// reply reads a line. A read from a terminal cannot be taken back: when ctx ends first it is left to
+// end with the process.
+func (a *cli) reply(ctx context.Context) (string, error) {
+	if a.typed == nil {
+		a.typed = bufio.NewReader(io.LimitReader(a.In, maxReply))
+	}
+	type line struct {
+		text string
+		err  error
+	}
+	read := make(chan line, 1)
+	go func() {
+		text, err := a.typed.ReadString('\n')
+		read <- line{text, err}
+	}()
+	select {
+	case l := <-read:
+		return strings.TrimSpace(l.text), l.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}

@@ -1,0 +1,33 @@
+package cli
+
+import (
+	"bytes"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lancemaster/lancemaster/internal/client"
+)
+
+func (a *cli) tokenCmd() *cobra.Command {
+	return a.group(&cobra.Command{
+		Use:   "token",
+		Short: "Manage the access tokens of callers",
+		Long: `Manage the access tokens of callers. A token has a name, which stands in the history as who did it, and a
+role: read sees everything; submit also submits jobs; operate also cancels and releases jobs and changes
+catalogs, backends and settings; admin also changes the cluster, takes snapshots and manages tokens.
+
+A caller gives its token with --token-file, never as an argument, where other users of the machine see it.
+
+` + exitPlain,
+		Example: `  lancemaster token create ci --role submit > ci.token
+  lancemaster token list`,
+	}, a.tokenCreateCmd(), a.tokenListCmd(), a.tokenRevokeCmd())
+}
+
+func tokenTable(out *bytes.Buffer, list []client.Token) {
+	t := newTable(out, "NAME", "ROLE", "CREATED", "BY")
+	for _, k := range list {
+		t.row(k.Name, k.Role, moment(k.CreatedAt), k.CreatedBy)
+	}
+	t.end()
+}
