@@ -60,6 +60,10 @@ func Recover(ctx context.Context, o RecoverOptions) (result *OfflineResult, err 
 	if plan.NewIncarnation, err = o.incarnation(plan.Incarnation, id.known()); err != nil {
 		return nil, err
 	}
+	// The log may tell of more than the state has; that counts too.
+	if plan.Index, plan.Term, err = o.raftConfig(o.DataDir).End(); err != nil {
+		return nil, err
+	}
 	if err := o.Confirm(plan); err != nil {
 		return nil, err
 	}
@@ -105,8 +109,9 @@ func (o *RecoverOptions) build(ctx context.Context, dir string, plan OfflinePlan
 		return plan, err
 	}
 	o.step("copy recovered")
-	// The log may have told of more than the state had.
-	err := readState(dir, plan.describeState)
+	index, term := plan.Index, plan.Term
+	err := readState(dir, plan.describeState) // with what the log told besides
+	plan.Index, plan.Term = index, term
 	if err == nil {
 		plan.NewIncarnation, err = o.incarnation(plan.Incarnation, id.known())
 	}

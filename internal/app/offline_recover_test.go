@@ -96,7 +96,7 @@ func TestARecoveredNodeGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(asked) != 1 || asked[0].OpenJobs != 5 || asked[0].NewIncarnation != 2 || asked[0].ClusterID != testCluster || strings.Join(asked[0].Members, " ") != "m1 m2 m3" {
+	if len(asked) != 1 || asked[0].OpenJobs != 5 || asked[0].NewIncarnation != 2 || asked[0].ClusterID != testCluster || asked[0].Index != end.Index || asked[0].Term != end.Term || strings.Join(asked[0].Members, " ") != "m1 m2 m3" {
 		t.Errorf("asked was %+v", asked)
 	}
 	if result.OpenJobs != 5+lostTail || result.Index != end.Index || result.NewIncarnation != 2 || result.InstanceID == old.InstanceID || result.Already {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 
 	"github.com/hashicorp/raft"
@@ -71,4 +72,40 @@ func (s *storage) plant(seed Seed, members raft.Configuration) error {
 	}
 	// No term before this one can be this node's: in some of them others may have led.
 	return s.stable.SetUint64(keyCurrentTerm, seed.Term)
+}
+
+// End returns the index and term of the newest entry on a disk, in its log or in a snapshot: of the
+// disks of several members the one with the higher term, and at the same term with the higher index,
+// has all that the other can have committed. The node must not run.
+func (c Config) End() (index, term uint64, err error) {
+	c = c.withDefaults()
+	if _, err := os.Stat(filepath.Join(c.Dir, logFile)); err != nil {
+		return 0, 0, fmt.Errorf("look for the newest entry: %w: %w", ErrNoState, err)
+	}
+	disk, err := openStorage(c, newRaftLogger(c.Logger))
+	if err != nil {
+		return 0, 0, fmt.Errorf("look for the newest entry: %w", err)
+	}
+	index, term, err = disk.end()
+	if err = errors.Join(err, disk.close()); err != nil {
+		return 0, 0, fmt.Errorf("look for the newest entry: %w", err)
+	}
+	return index, term, nil
+}
+
+func (s *storage) end() (index, term uint64, err error) {
+	snapshots, err := s.snapshots.List()
+	if err != nil {
+		return 0, 0, err
+	}
+	if len(snapshots) > 0 {
+		index, term = snapshots[0].Index, snapshots[0].Term
+	}
+	last, err := s.logs.LastIndex()
+	if err != nil || last <= index {
+		return index, term, err
+	}
+	var entry raft.Log
+	err = s.logs.GetLog(last, &entry)
+	return last, entry.Term, err
 }

@@ -32,7 +32,13 @@ func TestAPlantedSnapshotIsGoneOnFrom(t *testing.T) {
 		}
 		return errors.Join(fsm.Restore(from), from.Close())
 	}
+	if _, _, err := config.End(); !errors.Is(err, ErrNoState) {
+		t.Errorf("the end of an empty disk: %v", err)
+	}
 	ok(t, config.Plant(testSeed("a\nb")))
+	if index, term, err := config.End(); err != nil || index != 500 || term != 9 {
+		t.Errorf("planted, it ends at %d of %d, %v", index, term, err)
+	}
 	n := startSingle(t, config)
 	if term := waitLead(t, n); term <= 9 {
 		t.Errorf("it leads in term %d", term)
@@ -47,6 +53,9 @@ func TestAPlantedSnapshotIsGoneOnFrom(t *testing.T) {
 		t.Errorf("the members are %+v", got)
 	}
 	stop(t, n)
+	if index, term, err := config.End(); err != nil || index <= 500 || term <= 9 {
+		t.Errorf("gone on from, it ends at %d of %d, %v", index, term, err)
+	}
 	// Planted again, what has happened since would be lost.
 	if err := config.Plant(testSeed("x")); !errors.Is(err, ErrHasState) {
 		t.Errorf("planted on it again: %v", err)
