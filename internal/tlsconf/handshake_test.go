@@ -206,6 +206,13 @@ func TestOldVersionsAndSuitesAreRefused(t *testing.T) {
 	source := open(t, newPlace(t, issue(t, ca, master("a")), ca))
 	config, err := source.Server(tlsconf.ServerOptions{Protocols: []string{"http/1.1"}})
 	address, seen := serve(t, must(t, config, err))
+	// The suites alone keep 1.1 out too; neither shall lean on the other.
+	each, err := config.GetConfigForClient(nil)
+	for _, c := range []*tls.Config{config, must(t, each, err), source.Client(tlsconf.Expect{})} {
+		if c.MinVersion != tls.VersionTLS12 {
+			t.Errorf("the least version is %s", tls.VersionName(c.MinVersion))
+		}
+	}
 	for _, tc := range []struct {
 		name   string
 		change func(*tls.Config)
