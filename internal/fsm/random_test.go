@@ -37,11 +37,15 @@ type author struct {
 	// calm journals are never quarantined: after a Quarantine no job is admitted, and
 	// a long journal would try little.
 	calm bool
+	// later journals hold what a build that is a level ahead can write.
+	later bool
 }
 
 func newAuthor(c chooser) *author {
 	_, long := c.(seeded)
-	return &author{choose: c, model: jobtest.New(), now: 1_000_000, calm: long}
+	// What a seed makes is the same in all builds.
+	later := mayBeLater && !long && c.below(2) == 0
+	return &author{choose: c, model: jobtest.New(), now: 1_000_000, calm: long, later: later}
 }
 
 // written is one entry of the journal and what the model says about it.
@@ -94,6 +98,11 @@ func (a *author) command() job.Command {
 	if a.opened < len(opening) {
 		a.opened++
 		return opening[a.opened-1]
+	}
+	if a.later {
+		if c := a.laterCommand(); c != nil {
+			return c
+		}
 	}
 	switch n := a.choose.below(100); {
 	case n < 30:
