@@ -67,11 +67,15 @@ func (a *App) startReports(ctx context.Context, sends *dispatch.Sends, m *rpc.Me
 func (a *App) startAdmin(ctx context.Context, reports *rpc.Reports, m *rpc.Metrics) error {
 	journal := requestJournal{servingJournal{leading{a}, a.journal}}
 	submissions := admission.New(a.machine, journal, lance.Open, a.now, a.members.Members)
+	snapshots, err := a.startSnapshots()
+	if err != nil {
+		return err
+	}
 	admin := rpc.NewAdmin(rpc.AdminConfig{
 		Journal: journal, State: rpcState{a.machine}, Leadership: leading{a}, Forward: toLeader{a},
 		Authenticator: authenticator{a.auth}, Submitter: submitter{leading{a}, submissions},
 		Releaser: a.releaser, Explainer: a.explainer(), Inspector: inspector{lance.Open, a.machine},
-		Liveness: liveness{a.monitor}, Node: nodeStatus{a}, Cluster: membershipOf{a.members}, Clock: wallClock(a.now),
+		Liveness: liveness{a.monitor}, Node: nodeStatus{a}, Cluster: membershipOf{a.members}, Snapshots: snapshots, Clock: wallClock(a.now),
 		Logger: a.log.With("part", "admin"), Metrics: m,
 	})
 	a.forwarded.Store(rpc.NewForwarded(reports, admin))

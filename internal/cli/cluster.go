@@ -18,7 +18,8 @@ so three masters bear the loss of one, and five of two.
 ` + exitPlain,
 		Example: `  lancemaster cluster status
   lancemaster cluster add master-4 10.0.0.4:9010`,
-	}, a.clusterStatusCmd(), a.clusterAddCmd(), a.clusterRemoveCmd(), a.clusterReplaceCmd(), a.clusterTransferLeaderCmd(), a.clusterReopenCmd())
+	}, a.clusterStatusCmd(), a.clusterAddCmd(), a.clusterRemoveCmd(), a.clusterReplaceCmd(), a.clusterTransferLeaderCmd(), a.clusterReopenCmd(),
+		a.clusterRecoverCmd())
 }
 
 // printMember shows a member after a change.

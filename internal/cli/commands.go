@@ -7,7 +7,7 @@ func (a *cli) commands() []*cobra.Command {
 	return []*cobra.Command{
 		a.serveCmd(), a.devCmd(),
 		a.indexCmd(), a.datasetCmd(), a.jobCmd(), a.catalogCmd(), a.backendCmd(), a.settingsCmd(),
-		a.clusterCmd(), a.tokenCmd(),
+		a.clusterCmd(), a.snapshotCmd(), a.tokenCmd(),
 		a.healthCmd(), a.configCmd(), a.tlsCmd(), a.versionCmd(), a.completionCmd(),
 	}
 }

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lancemaster/lancemaster/internal/app"
+	"github.com/lancemaster/lancemaster/internal/client"
+)
+
+const restoreLong = `Make a data directory of a snapshot file. The node must not run, and no master of the cluster may: the
+snapshot goes back to an earlier time, and they do not know.
+
+What comes of it:
+  - A cluster of this node alone. Other masters are wiped and added to it afterwards.
+  - What was journaled after the snapshot is lost. It may have been sent to backends all the same, so the
+    cluster begins a new incarnation in quarantine: jobs that were PENDING or RUNNING become UNKNOWN,
+    admission is closed and dispatch paused, until an operator has made sure and runs: lancemaster cluster reopen
+  - Masters and data directories of older incarnations are refused from then on.
+
+The snapshot is verified to its last byte first. A directory with content is refused, unless it is this very
+node's of this very cluster and --replace is given: then the content is kept in a directory inside it. The
+command may be ended at any moment and run again; either the old content counts or the new one.
+
+On a terminal the cluster's id is asked for; a script gives it with --expect-cluster-id. Where the cluster was
+restored or recovered before, after the snapshot was made, --incarnation names one above all that have been,
+as "lancemaster cluster status" or a master's node.json told; else it is found by itself.
+
+`
+
+func (a *cli) snapshotRestoreCmd() *cobra.Command {
+	var expect string
+	var replace bool
+	var v *offlineFlags
+	cmd := a.leaf(&cobra.Command{
+		Use:   "restore FILE",
+		Short: "Make a stopped node's data directory of a snapshot file",
+		Long:  restoreLong + exitPlain,
+		Example: `  lancemaster snapshot restore backup.lms --config /etc/lancemaster.yaml
+  lancemaster snapshot restore backup.lms --data-dir /var/lib/lancemaster --node-id m1 \
+    --raft-advertise 10.0.0.1:9010 --expect-cluster-id 271828`,
+	}, func(ctx context.Context, cmd *cobra.Command, args []string) error {
+		if err := refuseFlags(cmd, "addr", "client-name", "call-timeout"); err != nil {
+			return err
+		}
+		offline, cfg, err := a.offline(cmd, v)
+		if err != nil {
+			return err
+		}
+		if err := filled(cmd, "expect-cluster-id"); err != nil {
+			return err
+		}
+		cluster, err := expected("expect-cluster-id", expect, cfg)
+		if err != nil {
+			return err
+		}
+		offline.Confirm = func(p app.OfflinePlan) error {
+			return a.confirmCluster(ctx, "expect-cluster-id", expect != "", p.ClusterID, restorePlan(p)...)
+		}
+		r, err := app.Restore(ctx, app.RestoreOptions{Offline: offline, File: args[0], ExpectCluster: cluster, Replace: replace})
+		if err != nil {
+			return err
+		}
+		return a.printRestored(resultOf(r))
+	})
+	v = a.addOfflineFlags(cmd)
+	f := cmd.Flags()
+	f.StringVar(&expect, "expect-cluster-id", "", "the id of the cluster that the file must be of; confirms the restore without asking")
+	f.BoolVar(&replace, "replace", false, "replace this node's own content, which is kept in a directory inside the data directory")
+	return cmd
+}
+
+func restorePlan(p app.OfflinePlan) []string {
+	made := client.Time{Time: time.UnixMilli(p.CreatedAt).UTC()}
+	lines := []string{
+		fmt.Sprintf("The data directory %s becomes that of %s, alone in cluster %d, incarnation %d.", p.DataDir, p.NodeID, p.ClusterID, p.NewIncarnation),
+		fmt.Sprintf("It goes on after entry %d of term %d, from the snapshot that %s made at %s.", p.Index, p.Term, p.CreatedBy, moment(made)),
+		"What was journaled after that is lost. Jobs that were not settled become UNKNOWN; the cluster is in quarantine until it is reopened.",
+		"No other master of this cluster may run, now or later, with the data that it has.",
+	}
+	if p.Replaces {
+		lines = append(lines, "The directory's present content is kept in a directory inside it.")
+	}
+	return lines
+}
+
+func (a *cli) printRestored(r offlineResult) error {
+	return a.print(r, func(out *bytes.Buffer) {
+		if r.Already {
+			fmt.Fprintln(out, "restored already; nothing was changed")
+		} else {
+			fmt.Fprintln(out, "restored")
+		}
+		c := newCard(out)
+		c.addResult(r)
+		c.end()
+		afterwards(out, "make sure that no other master of this cluster runs, and wipe their data directories")
+	})
+}
+
+// afterwards says what follows a restore or a recovery.
+func afterwards(out *bytes.Buffer, first string) {
+	for n, step := range []string{
+		first,
+		"start this node: lancemaster serve",
+		"restart every backend, at least 10 seconds after the last of the old masters was stopped",
+		"reopen the cluster: lancemaster cluster reopen --note TEXT",
+		"add the other masters, wiped, one by one: lancemaster cluster add",
+	} {
+		if n == 0 {
+			fmt.Fprintln(out, "next:")
+		}
+		fmt.Fprintf(out, "  %d. %s\n", n+1, step)
+	}
+}
