@@ -31,8 +31,10 @@ func Recover(ctx context.Context, o RecoverOptions) (result *OfflineResult, err 
 	if err := o.prepare(); err != nil {
 		return nil, err
 	}
-	if info, err := os.Stat(o.DataDir); err != nil || !info.IsDir() {
-		return nil, fmt.Errorf("there is no data directory %s (%w); recover a member's own directory, or restore a snapshot", o.DataDir, orNoDir(err))
+	if info, err := os.Stat(o.DataDir); err == nil && !info.IsDir() {
+		return nil, fmt.Errorf("%s is a file; name a member's data directory", o.DataDir)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no data directory %s; name a member's own, or restore a snapshot", o.DataDir)
 	}
 	lock, err := o.lock()
 	if err != nil {
@@ -71,13 +73,6 @@ func Recover(ctx context.Context, o RecoverOptions) (result *OfflineResult, err 
 		return oneLine(fmt.Sprintf("recovered from the disk of node %s alone, which ends at entry %d, after the quorum was lost", p.NodeID, p.Index))
 	}
 	return o.replace(cause, func(dir string) (OfflinePlan, error) { return o.build(ctx, dir, plan, id) })
-}
-
-func orNoDir(err error) error {
-	if err == nil {
-		return errors.New("it is a file")
-	}
-	return err
 }
 
 // member reads the identity of the member whose directory it is.

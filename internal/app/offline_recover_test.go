@@ -137,7 +137,7 @@ func TestRecoverRefuses(t *testing.T) {
 		says    string
 	}{
 		"no directory":            {change: func(o *RecoverOptions) { o.DataDir += "x" }, says: "there is no data directory"},
-		"a file":                  {change: func(o *RecoverOptions) { o.DataDir = stateIn(o.DataDir) }, says: "it is a file"},
+		"a file":                  {change: func(o *RecoverOptions) { o.DataDir = stateIn(o.DataDir) }, says: "is a file; name"},
 		"another node":            {change: func(o *RecoverOptions) { o.NodeID = "m2" }, says: `belongs to node "m1", not to "m2"`},
 		"an unexpected cluster":   {change: func(o *RecoverOptions) { o.ExpectCluster = 8 }, says: "is of cluster 7, expected is cluster 8"},
 		"not confirmed":           {change: func(o *RecoverOptions) { o.Confirm = func(OfflinePlan) error { return no } }, says: no.Error()},

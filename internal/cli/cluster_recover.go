@@ -46,7 +46,7 @@ func (a *cli) clusterRecoverCmd() *cobra.Command {
   lancemaster cluster recover --data-dir /var/lib/lancemaster --node-id m1 \
     --raft-advertise 10.0.0.1:9010 --yes-i-know 271828`,
 	}, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
-		if err := refuseFlags(cmd, "addr", "client-name", "call-timeout"); err != nil {
+		if err := refuseCalling(cmd); err != nil {
 			return err
 		}
 		offline, cfg, err := a.offline(cmd, v)

@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"net"
 	"strconv"
 	"strings"
 
@@ -72,20 +74,23 @@ func (a *cli) offline(cmd *cobra.Command, v *offlineFlags) (app.Offline, config.
 	if address == "" {
 		address = cfg.RaftListen
 	}
-	if host, port, found := cutLast(address, ":"); !found || port == "0" || host == "" || strings.Trim(host, "[]:0.") == "" {
-		return fail(usagef("--raft-advertise is missing: %q is no address at which other members reach this node", address))
+	if host, port, err := net.SplitHostPort(address); err != nil || port == "0" || strings.Trim(host, ":0.") == "" {
+		return fail(usagef("%q is no address at which other members reach this node; name it with --raft-advertise", address))
 	}
 	return app.Offline{
 		DataDir: cfg.DataDir, NodeID: cfg.NodeID, Address: address, Incarnation: v.incarnation,
-		Logger: nodeLogger(a.Err, max(cfg.LogLevel, 4), cfg.LogFormat), // warnings and worse
+		Logger: nodeLogger(a.Err, max(cfg.LogLevel, slog.LevelWarn), cfg.LogFormat),
 	}, cfg, nil
 }
 
-func cutLast(s, separator string) (before, after string, found bool) {
-	if i := strings.LastIndex(s, separator); i >= 0 {
-		return s[:i], s[i+len(separator):], true
+// refuseCalling refuses what only a command that calls masters understands.
+func refuseCalling(cmd *cobra.Command) error {
+	for _, flag := range []string{"addr", "client-name", "call-timeout"} {
+		if cmd.Flags().Changed(flag) {
+			return usagef("%s works on files here and calls no master: --%s means nothing to it", cmd.CommandPath(), flag)
+		}
 	}
-	return s, "", false
+	return nil
 }
 
 // expected is the cluster that a command works on, as its caller says.

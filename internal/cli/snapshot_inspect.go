@@ -110,7 +110,7 @@ content is needed in the directory for temporary files, which TMPDIR names. Time
 		Example: `  lancemaster snapshot inspect backup.lms
   lancemaster snapshot inspect backup.lms -o json`,
 	}, func(ctx context.Context, cmd *cobra.Command, args []string) error {
-		if err := refuseFlags(cmd, "addr", "client-name", "call-timeout"); err != nil {
+		if err := refuseCalling(cmd); err != nil {
 			return err
 		}
 		c, err := app.InspectSnapshot(ctx, args[0])

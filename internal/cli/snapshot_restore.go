@@ -44,7 +44,7 @@ func (a *cli) snapshotRestoreCmd() *cobra.Command {
   lancemaster snapshot restore backup.lms --data-dir /var/lib/lancemaster --node-id m1 \
     --raft-advertise 10.0.0.1:9010 --expect-cluster-id 271828`,
 	}, func(ctx context.Context, cmd *cobra.Command, args []string) error {
-		if err := refuseFlags(cmd, "addr", "client-name", "call-timeout"); err != nil {
+		if err := refuseCalling(cmd); err != nil {
 			return err
 		}
 		offline, cfg, err := a.offline(cmd, v)

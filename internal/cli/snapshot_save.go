@@ -75,8 +75,15 @@ type savedFile struct {
 	*client.SnapshotInfo
 }
 
+// snapshotSource is what save needs of a client.
+type snapshotSource interface {
+	SnapshotBegin(ctx context.Context) (*client.SnapshotInfo, error)
+	SnapshotRead(ctx context.Context, s *client.SnapshotInfo, offset int64, limit int) ([]byte, error)
+	SnapshotEnd(ctx context.Context, s *client.SnapshotInfo) error
+}
+
 // saveSnapshot saves a snapshot as a file, whole or not at all.
-func saveSnapshot(ctx context.Context, c *client.Client, path string, force bool) (info *client.SnapshotInfo, err error) {
+func saveSnapshot(ctx context.Context, c snapshotSource, path string, force bool) (info *client.SnapshotInfo, err error) {
 	if err := free(path, force); err != nil {
 		return nil, err
 	}
@@ -127,7 +134,7 @@ func free(path string, force bool) error {
 
 // download reads a snapshot from the masters. One that is gone in the middle, with the master that
 // made it, is begun anew.
-func download(ctx context.Context, c *client.Client, f *os.File) (*client.SnapshotInfo, error) {
+func download(ctx context.Context, c snapshotSource, f *os.File) (*client.SnapshotInfo, error) {
 	for attempt := 1; ; attempt++ {
 		info, err := downloadOnce(ctx, c, f)
 		failed := (*client.Error)(nil)
@@ -143,7 +150,7 @@ func download(ctx context.Context, c *client.Client, f *os.File) (*client.Snapsh
 	}
 }
 
-func downloadOnce(ctx context.Context, c *client.Client, w io.Writer) (*client.SnapshotInfo, error) {
+func downloadOnce(ctx context.Context, c snapshotSource, w io.Writer) (*client.SnapshotInfo, error) {
 	info, err := c.SnapshotBegin(ctx)
 	if err != nil {
 		return nil, err
