@@ -163,6 +163,9 @@ func New(cfg Config) (*Cluster, error) {
 		return nil, err
 	}
 	c.written.Store(has)
+	if !cfg.Join && len(cfg.Founders) > 1 && c.standing().ClusterID == 0 {
+		c.objection = "it has not heard the others yet"
+	}
 	if cfg.Registerer != nil {
 		if err := cfg.Registerer.Register(collector{c}); err != nil {
 			return nil, fmt.Errorf("register the metrics of the cluster: %w", err)

@@ -283,6 +283,8 @@ func (c *Cluster) checkPlanLocked(from peer.Identity, p plan) error {
 		return fmt.Errorf("%s takes the plan only of the member with the smallest id", c.cfg.NodeID)
 	case p.Instances[c.cfg.NodeID] != c.cfg.InstanceID || p.Instances[from.NodeID] != from.InstanceID:
 		return errors.New("the plan is for other disks")
+	case c.objection != "":
+		return fmt.Errorf("%s does not agree yet: %s", c.cfg.NodeID, c.objection)
 	case p.ClusterID <= 0 || c.cfg.ClusterID != 0 && c.cfg.ClusterID != p.ClusterID:
 		return fmt.Errorf("cluster id %d is not what %s is configured for", p.ClusterID, c.cfg.NodeID)
 	}

@@ -123,7 +123,7 @@ func (p *peers) run(ctx context.Context) {
 			asking.Go(func() { p.ask(ctx, m) })
 		}
 		interval := pollInterval
-		if p.c.Waiting() != "" {
+		if p.c.forming() {
 			interval = formInterval
 		}
 		timer.Reset(interval)

@@ -127,6 +127,14 @@ func (c *Cluster) Waiting() string {
 	return fmt.Sprintf("%s to form cluster %d, to which this node has agreed", c.coordinator(), s.ClusterID)
 }
 
+// forming says whether this node does not take part yet.
+func (c *Cluster) forming() bool {
+	c.mu.Lock()
+	running := c.raft == raftRuns
+	c.mu.Unlock()
+	return !running || c.Waiting() != ""
+}
+
 func (c *Cluster) setWaiting(why string) {
 	c.mu.Lock()
 	changed := c.waiting != why

@@ -1,0 +1,611 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"context"
+
+	"github.com/lancemaster/lancemaster/internal/job"
+	"github.com/lancemaster/lancemaster/internal/peer"
+	"github.com/lancemaster/lancemaster/internal/raftnode"
+)
+
+var errLost = &peer.CallError{Sent: true, Err: errors.New("the answer was lost")}
+
+// voters are the members of the leader's Raft configuration that vote.
+func (w *world) voters() (ids []string) {
+	for _, s := range w.nodes[w.leaderID()].Servers() {
+		if s.Voter {
+			ids = append(ids, s.ID)
+		}
+	}
+	return ids
+}
+
+func TestOneGrowsToThree(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a := w.cluster("a")[0]
+		for _, id := range []string{"b", "c"} {
+			n := w.joiner(id)
+			w.pass(time.Second)
+			if why := n.Waiting(); !strings.Contains(why, fmt.Sprintf("being added to cluster %d; run `lancemaster cluster add %s %s.example:9010`", a.Identity().ClusterID, id, id)) {
+				t.Errorf("%s waits for %q", id, why)
+			}
+			m, err := a.AddMember(within(t), "ops", id, n.address)
+			ok(t, err)
+			if m.NodeID != id || m.Voter || m.InstanceID != n.instance || m.Address != n.address {
+				t.Errorf("added %+v", m)
+			}
+			w.until(id+" to take part", func() bool { return n.Waiting() == "" && len(n.Servers()) > 1 })
+			if got := w.state.Member(id); got == nil || got.AddedBy != "ops" || got.InstanceID != n.instance {
+				t.Errorf("registered %+v", got)
+			}
+			w.pass(2 * time.Second)
+			if member, err := n.Judge(peer.KindRaft, a.Identity()); !member || err != nil {
+				t.Errorf("%s takes a for %v, %v", id, member, err)
+			}
+		}
+	})
+}
+
+// Each step of adding may fail, before or after it was done: the command is run again and completes.
+func TestAddingAgainAfterAnyFailure(t *testing.T) {
+	for _, step := range []string{"propose PUT_MEMBER", "call join b", "standing", "nonvoter b"} {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s %v", step, after), func(t *testing.T) {
+				bubble(t, func(t *testing.T, w *world) {
+					a, b := w.cluster("a")[0], w.joiner("b")
+					w.failOnce(step, after, errLost)
+					if _, err := a.AddMember(within(t), "ops", "b", b.address); err == nil {
+						t.Fatal("no error")
+					}
+					if step == "call join b" && after {
+						b = b.restart()
+					}
+					w.pass(time.Second)
+					_, err := a.AddMember(within(t), "ops", "b", b.address)
+					ok(t, err)
+					w.until("b to take part", func() bool { return b.Waiting() == "" && len(b.Servers()) == 2 })
+					if got := w.state.Member("b"); got == nil || got.InstanceID != b.instance || b.standing.RegisteredAt != got.RegisteredAt {
+						t.Errorf("registered %+v, b has %+v", got, b.standing)
+					}
+					// And once more, when all is done, changes nothing.
+					before := w.state.Position
+					_, err = a.AddMember(within(t), "ops", "b", b.address)
+					ok(t, err)
+					if w.state.Position != before || len(a.Servers()) != 2 {
+						t.Error("adding a member again changed something")
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestRefusedToAdd(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change  func(w *world, b *node) // before b starts
+		id      string
+		address string
+		code    job.Code
+		texts   []string
+	}{
+		"nobody there": {
+			id: "d", address: "d.example:9010", code: job.CodeUnavailable,
+			texts: []string{"no master d answers at d.example:9010", "connection refused", "cluster.join: true"},
+		},
+		"another node there": {id: "d", address: "b.example:9010", code: job.CodeUnavailable, texts: []string{"leads to node b, not to node d"}},
+		"no id":              {id: "", address: "b.example:9010", code: job.CodeInvalid, texts: []string{"no node id"}},
+		"no port":            {id: "b", address: "b.example", code: job.CodeInvalid, texts: []string{`"b.example" is not host:port`}},
+		"port 0":             {id: "b", address: "b.example:0", code: job.CodeInvalid, texts: []string{"is not host:port"}},
+		"no host":            {id: "b", address: ":9010", code: job.CodeInvalid, texts: []string{"is not host:port"}},
+		"any host":           {id: "b", address: "0.0.0.0:9010", code: job.CodeInvalid, texts: []string{"an address to listen on"}},
+		"loopback":           {id: "b", address: "127.0.0.1:9010", code: job.CodeInvalid, texts: []string{"127.0.0.1:9010 is a loopback address"}},
+		"localhost":          {id: "b", address: "LocalHost:9010", code: job.CodeInvalid, texts: []string{"is a loopback address"}},
+		"IPv6 loopback":      {id: "b", address: "[::1]:9010", code: job.CodeInvalid, texts: []string{"is a loopback address"}},
+		"a name of loopback": {id: "b", address: "looped.example:9010", code: job.CodeInvalid, texts: []string{"is a loopback address here", "/etc/hosts"}},
+		"taken":              {id: "b", address: "a.example:9010", code: job.CodeInvalid, texts: []string{"a.example:9010 is the address of member a"}},
+		"disk of another cluster": {
+			change: func(_ *world, b *node) { b.voted = 4 },
+			id:     "b", address: "b.example:9010", code: job.CodeInUse, texts: []string{"the disk of b belongs to cluster", "empty data directory"},
+		},
+		"taken in elsewhere": {
+			change: func(_ *world, b *node) {
+				b.clusterID, b.standing = 77, Standing{ClusterID: 77, Incarnation: 1, RegisteredAt: 5}
+			},
+			id: "b", address: "b.example:9010", code: job.CodeUnavailable, texts: []string{"node b belongs to cluster 77"},
+		},
+		"for another cluster": {
+			change: func(_ *world, b *node) { b.clusterID = 77 },
+			id:     "b", address: "b.example:9010", code: job.CodeInvalid, texts: []string{"b is configured for cluster 77, and this is cluster"},
+		},
+		"too old": {
+			change: func(w *world, b *node) {
+				b.maxLevel = 0
+			},
+			id: "b", address: "b.example:9010", code: job.CodeUnavailable, texts: []string{"reads up to 0"},
+		},
+		"advertises another address": {
+			change: func(_ *world, b *node) {
+				// Reached at one address, but says another of itself.
+				b.told = "127.0.0.1:9010"
+			},
+			id: "b", address: "b.example:9010", code: job.CodeInvalid, texts: []string{"b answers at b.example:9010, but tells others to reach it at 127.0.0.1:9010"},
+		},
+		"founds another": {
+			change: func(_ *world, b *node) {
+				b.join, b.clusterID = false, 0
+				b.founders = []Member{{"b", "b.example:9010"}, {"x", "x.example:9010"}}
+			},
+			id: "b", address: "b.example:9010", code: job.CodeUnavailable, texts: []string{"b is set to found a cluster with others than a; give it cluster.join: true and cluster.id"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				a := w.cluster("a")[0]
+				a.lookup = lookupLooped
+				b := w.machine("b")
+				b.join, b.clusterID = true, w.state.Cluster().ClusterID
+				if tt.change != nil {
+					tt.change(w, b)
+				}
+				b.start()
+				w.pass(time.Second)
+				_, err := a.AddMember(within(t), "ops", tt.id, tt.address)
+				refusedWith(t, err, tt.code, tt.texts...)
+				if len(a.Servers()) != 1 {
+					t.Error("it was added to the Raft configuration")
+				}
+			})
+		})
+	}
+}
+
+// lookupLooped resolves one name to the loopback address, and all others elsewhere.
+func lookupLooped(_ context.Context, host string) ([]net.IPAddr, error) {
+	if host == "looped.example" {
+		return []net.IPAddr{{IP: net.IPv4(127, 0, 1, 1)}, {IP: net.IPv6loopback}}, nil
+	}
+	return []net.IPAddr{{IP: net.IPv4(10, 0, 0, 1)}}, nil
+}
+
+func TestAddressesOfOneMachine(t *testing.T) {
+	for _, tt := range []struct {
+		own, theirs string
+		refused     string
+	}{
+		{"127.0.0.1:9010", "127.0.0.1:9011", ""},
+		{"localhost:9010", "[::1]:9011", ""},
+		{"127.0.0.1:9010", "10.0.0.2:9010", "this master advertises a loopback address (127.0.0.1:9010)"},
+		{"127.0.0.1:9010", "b.example:9010", "this master advertises a loopback address"},
+		// Debian maps a machine's own name to 127.0.1.1; others resolve it well.
+		{"looped.example:9010", "b.example:9010", ""},
+		{"looped.example:9010", "10.0.0.2:9010", ""},
+		{"looped.example:9010", "looped.example:9011", ""},
+		{"looped.example:9010", "127.0.0.1:9011", "127.0.0.1:9011 is a loopback address"},
+		{"10.0.0.1:9010", "looped.example:9011", "looped.example:9011 is a loopback address here"},
+		{"10.0.0.1:9010", "unknown.example:9011", ""},
+	} {
+		w := newWorld(t)
+		n := w.machine("a")
+		n.address = tt.own
+		c := n.make()
+		c.lookup = lookupLooped
+		refusal := c.checkAddress(within(t), "b", tt.theirs)
+		switch {
+		case refusal == nil && tt.refused == "":
+		case refusal == nil || tt.refused == "" || !strings.Contains(refusal.Message, tt.refused):
+			t.Errorf("%s adds %s: %v, want %q", tt.own, tt.theirs, refusal, tt.refused)
+		}
+	}
+}
+
+func TestRemove(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		nodes := w.cluster("a", "b", "c")
+		a, c := nodes[0], nodes[2]
+		refusedWith(t, a.RemoveMember(within(t), "ops", "z"), job.CodeNotFound, `no member "z"`)
+		// The journal's answer is lost; the rest is made up for.
+		w.failOnce("propose REMOVE_MEMBER", false, errLost)
+		if err := a.RemoveMember(within(t), "ops", "c"); !errors.Is(err, errLost) {
+			t.Fatalf("removed with %v", err)
+		}
+		if len(a.Servers()) != 2 || w.state.Member("c") == nil {
+			t.Error("not out of the Raft configuration first")
+		}
+		o, err := a.Overview(within(t))
+		ok(t, err)
+		if warned := strings.Join(o.Warnings, "\n"); !strings.Contains(warned, "c is registered, but no member: run `lancemaster cluster add c c.example:9010` again to finish adding it, or `lancemaster cluster remove c`") {
+			t.Errorf("warnings: %s", warned)
+		}
+		ok(t, a.RemoveMember(within(t), "ops", "c"))
+		if w.state.Member("c") != nil || a.rechecks == 0 {
+			t.Error("c is still registered, or connected")
+		}
+		if member, err := a.Judge(peer.KindRaft, c.Identity()); member || err == nil || !strings.Contains(err.Error(), "never added, or was removed") {
+			t.Errorf("c is taken for %v, %v", member, err)
+		}
+		// b sees the change and closes what c had with it.
+		w.pass(3 * time.Second)
+		if nodes[1].rechecks == 0 {
+			t.Error("b keeps c's connections")
+		}
+		refusedWith(t, a.RemoveMember(within(t), "ops", "c"), job.CodeNotFound)
+		// With an emptied disk it can come back.
+		c.stop()
+		c = w.joiner("c")
+		_, err = a.AddMember(within(t), "ops", "c", c.address)
+		ok(t, err)
+		w.until("c to take part", func() bool { return len(c.Servers()) == 3 })
+	})
+}
+
+func TestRemoveKeepsAQuorum(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		nodes := w.cluster("a", "b", "c")
+		a := nodes[0]
+		nodes[2].stop()
+		w.until("c to be missed", func() bool { return !a.reachable("c") })
+		refusedWith(t, a.RemoveMember(within(t), "ops", "b"), job.CodeInUse, "without b, 1 of 2 voting members would be reachable", "c is not reachable")
+		refusedWith(t, a.RemoveMember(within(t), "ops", "a"), job.CodeInUse, "without a, 1 of 2")
+		ok(t, a.RemoveMember(within(t), "ops", "c"))
+		ok(t, a.RemoveMember(within(t), "ops", "b"))
+		refusedWith(t, a.RemoveMember(within(t), "ops", "a"), job.CodeInUse, "a is the only member")
+		if b := nodes[1]; true {
+			if _, err := b.AddMember(within(t), "ops", "d", "d.example:9010"); !errors.Is(err, job.ErrNotAppended) {
+				t.Errorf("a node that does not lead adds: %v", err)
+			}
+		}
+	})
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.cluster("a")[0], w.joiner("b")
+		_, err := a.AddMember(within(t), "ops", "b", b.address)
+		ok(t, err)
+		refusedWith(t, a.RemoveMember(within(t), "ops", "a"), job.CodeInUse, "no voting member is left without a")
+	})
+}
+
+func TestTheLeaderRemovesItself(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		nodes := w.cluster("a", "b", "c")
+		a := nodes[0]
+		// b lags, so c is the better successor.
+		w.mu.Lock()
+		nodes[1].lag = 1
+		w.mu.Unlock()
+		w.pass(2 * time.Second)
+		ok(t, a.RemoveMember(within(t), "ops", "a"))
+		if w.leaderID() != "c" || w.state.Member("a") != nil || len(nodes[2].Servers()) != 2 {
+			t.Errorf("%s leads; registered %v; members %v", w.leaderID(), w.state.Member("a"), nodes[2].Servers())
+		}
+		if got := w.state.Members()[0].NodeID; got != "b" {
+			t.Errorf("the first member is %s", got)
+		}
+	})
+}
+
+func TestTheLeaderRemovesItselfAndTheAnswerIsLost(t *testing.T) {
+	for after, want := range map[bool]string{false: "was lost", true: "was lost"} {
+		bubble(t, func(t *testing.T, w *world) {
+			a := w.cluster("a", "b", "c")[0]
+			w.failOnce("call remove-member b", after, errLost)
+			err := a.RemoveMember(within(t), "ops", "a")
+			if _, refused := job.AsRefusal(err); err == nil || refused || !strings.Contains(err.Error(), want) {
+				t.Errorf("after %v: %v, which must leave the outcome open", after, err)
+			}
+			if gone := w.state.Member("a") == nil; gone != after {
+				t.Errorf("a is removed: %v", gone)
+			}
+		})
+	}
+	bubble(t, func(t *testing.T, w *world) {
+		a := w.cluster("a", "b", "c")[0]
+		w.failOnce("call remove-member b", false, &peer.CallError{Err: errors.New("connection refused")})
+		refusedWith(t, a.RemoveMember(within(t), "ops", "a"), job.CodeUnavailable, "the leadership went to b, which did not remove this master", "run the command again")
+	})
+	bubble(t, func(t *testing.T, w *world) { // the successor never gets ready
+		nodes := w.cluster("a", "b", "c")
+		w.mu.Lock()
+		nodes[1].ready = false
+		w.mu.Unlock()
+		began := time.Now()
+		if err := nodes[0].RemoveMember(within(t), "ops", "a"); err == nil || time.Since(began) > verbTime+time.Second {
+			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+	})
+}
+
+func TestReplace(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		nodes := w.cluster("a", "b", "c")
+		a := nodes[0]
+		_, err := a.ReplaceMember(within(t), "ops", "c", "")
+		refusedWith(t, err, job.CodeAlreadyExists, "c answers with its registered disk; there is nothing to replace")
+		_, err = a.ReplaceMember(within(t), "ops", "a", "")
+		refusedWith(t, err, job.CodeInvalid, "a leads with the disk it has")
+		_, err = a.ReplaceMember(within(t), "ops", "z", "z.example:9010")
+		refusedWith(t, err, job.CodeNotFound, "lancemaster cluster add")
+
+		old := nodes[2].Identity()
+		nodes[2].stop()
+		_, err = a.ReplaceMember(within(t), "ops", "c", "")
+		refusedWith(t, err, job.CodeUnavailable, "no master c answers at c.example:9010")
+		c := w.machine("c").start()
+		w.until("c to be refused", func() bool { return strings.Contains(c.Waiting(), "run `lancemaster cluster replace c`") })
+		if member, err := a.Judge(peer.KindRaft, c.Identity()); member || err == nil {
+			t.Error("an empty disk under an old id may talk to Raft")
+		}
+		_, err = a.AddMember(within(t), "ops", "c", c.address)
+		refusedWith(t, err, job.CodeInUse, "c is a member, and answers with another disk than the registered one", "run `lancemaster cluster replace c`")
+
+		var steps []string
+		w.mu.Lock()
+		w.fault = func(n *node, step string, after bool) error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if !after && !strings.HasPrefix(step, "call status") {
+				steps = append(steps, n.id+" "+step)
+			}
+			return nil
+		}
+		w.mu.Unlock()
+		_, err = a.ReplaceMember(within(t), "ops", "c", "")
+		ok(t, err)
+		w.mu.Lock()
+		got := strings.Join(steps, ", ")
+		w.mu.Unlock()
+		if !strings.HasPrefix(got, "a remove c, a propose PUT_MEMBER, a call join c, c standing") {
+			t.Errorf("the steps were %s", got)
+		}
+		w.until("c to take part", func() bool { return c.Waiting() == "" && len(c.Servers()) == 3 })
+		if member, err := c.Judge(peer.KindRaft, old); member || err == nil {
+			t.Error("the old disk is still a member to the new one")
+		}
+		// It catches up: the command again finds all done. Then it votes, and may lead.
+		_, err = a.ReplaceMember(within(t), "ops", "c", "")
+		ok(t, err)
+		ok(t, a.AddVoter(within(t), "c", c.address))
+		w.pump()
+		w.lead("c")
+		ok(t, c.EnsureRegistered(within(t)))
+		_, err = c.ReplaceMember(within(t), "ops", "b", "")
+		refusedWith(t, err, job.CodeAlreadyExists)
+	})
+}
+
+func TestReplacingAgainAfterAnyFailure(t *testing.T) {
+	for _, step := range []string{"remove c", "propose PUT_MEMBER", "call join c", "standing", "nonvoter c"} {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s %v", step, after), func(t *testing.T) {
+				bubble(t, func(t *testing.T, w *world) {
+					nodes := w.cluster("a", "b", "c")
+					nodes[2].stop()
+					c := w.machine("c").start()
+					w.pass(2 * time.Second)
+					w.failOnce(step, after, errLost)
+					if _, err := nodes[0].ReplaceMember(within(t), "ops", "c", ""); err == nil {
+						t.Fatal("no error")
+					}
+					w.pass(2 * time.Second)
+					_, err := nodes[0].ReplaceMember(within(t), "ops", "c", "")
+					ok(t, err)
+					w.until("c to take part", func() bool { return c.Waiting() == "" && len(c.Servers()) == 3 })
+					if got := w.state.Member("c").InstanceID; got != c.instance {
+						t.Errorf("registered with %s", got)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestReplaceKeepsAQuorum(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		nodes := w.cluster("a", "b", "c")
+		nodes[1].stop()
+		nodes[2].stop()
+		c := w.machine("c").start()
+		w.until("b to be missed", func() bool { return !nodes[0].reachable("b") })
+		w.lead("a")
+		_, err := nodes[0].ReplaceMember(within(t), "ops", "c", c.address)
+		refusedWith(t, err, job.CodeInUse, "without c, 1 of 2 voting members would be reachable, which is no quorum (b is not reachable)")
+	})
+}
+
+// A node that was just taken in knows whom the invitation names, as of its own registration. It must
+// not believe an older registration that its empty state does not show: a disk that was replaced
+// would come back through it.
+func TestAnInvitedNodeRefusesReplacedDisks(t *testing.T) {
+	w := newWorld(t)
+	n := w.machine("d")
+	n.join, n.clusterID = true, 7
+	n.standing = Standing{ClusterID: 7, Incarnation: 1, RegisteredAt: 50, Instances: map[string]string{"a": "disk-a", "b": "disk-b2", "d": "disk-d"}}
+	c := n.make()
+	identity := func(id, disk string, at uint64) peer.Identity {
+		return peer.Identity{ClusterID: 7, Incarnation: 1, NodeID: id, InstanceID: disk, RegisteredAt: at, Level: 1, MaxLevel: 1}
+	}
+	for _, tt := range []struct {
+		who  peer.Identity
+		want bool
+	}{
+		{identity("a", "disk-a", 2), true},
+		{identity("b", "disk-b", 2), false},  // replaced before
+		{identity("b", "disk-b2", 40), true}, //
+		{identity("b", "disk-b3", 60), true}, // replaced since: it knows better
+		{identity("e", "disk-e", 3), false},  // removed before
+		{identity("e", "disk-e", 51), true},  // added since
+	} {
+		if member, err := c.Judge(peer.KindRaft, tt.who); member != tt.want || (err == nil) != tt.want {
+			t.Errorf("%+v: %v, %v", tt.who, member, err)
+		}
+	}
+	// While it catches up, its state is older than the invitation, and says less.
+	n.follows = true
+	for _, command := range []job.Command{job.Form{
+		Header:    job.Header{At: 1, Actor: job.ActorSystem},
+		ClusterID: 7, Level: 1, Settings: job.DefaultSettings(), Members: []job.Member{
+			{NodeID: "a", InstanceID: "disk-a", Address: "a:1"}, {NodeID: "b", InstanceID: "disk-b", Address: "b:1"},
+		},
+	}} {
+		if _, refusal := w.state.Apply(command); refusal != nil {
+			t.Fatal(refusal)
+		}
+	}
+	if member, err := c.Judge(peer.KindRaft, identity("b", "disk-b", 1)); member || err == nil {
+		t.Error("the replaced disk is let in while the state catches up")
+	}
+	w.state.Position.Index = 50
+	if member, err := c.Judge(peer.KindRaft, identity("b", "disk-b", 1)); !member || err != nil {
+		t.Errorf("a state that has caught up does not count: %v", err)
+	}
+}
+
+func TestInvitations(t *testing.T) {
+	leader := peer.Identity{ClusterID: 7, Incarnation: 2, NodeID: "a", InstanceID: "disk-a"}
+	good := func() invitation {
+		return invitation{ClusterID: 7, Incarnation: 2, RegisteredAt: 9, Instances: map[string]string{"a": "disk-a", "d": "disk-d"}}
+	}
+	for name, tt := range map[string]struct {
+		change func(n *node, in *invitation)
+		want   string // empty: accepted
+	}{
+		"good":                    {func(*node, *invitation) {}, ""},
+		"again":                   {func(n *node, in *invitation) { n.standing = Standing(*in); n.voted = 3 }, ""},
+		"again with new members":  {func(n *node, in *invitation) { n.standing = Standing(*in); n.standing.Instances = nil }, ""},
+		"over a plan":             {func(n *node, _ *invitation) { n.standing = Standing{ClusterID: 3, Incarnation: 1} }, ""},
+		"another disk":            {func(_ *node, in *invitation) { in.Instances["d"] = "other" }, "for another node"},
+		"another sender":          {func(_ *node, in *invitation) { in.Instances["a"] = "other" }, "for another node"},
+		"another cluster than it": {func(_ *node, in *invitation) { in.ClusterID = 8 }, "for another node"},
+		"no registration":         {func(_ *node, in *invitation) { in.RegisteredAt = 0 }, "for another node"},
+		"no incarnation":          {func(_ *node, in *invitation) { in.Incarnation = 0 }, "for another node"},
+		"configured for another":  {func(n *node, _ *invitation) { n.clusterID = 5 }, "d is configured for cluster 5, not 7; correct cluster.id"},
+		"with data":               {func(n *node, _ *invitation) { n.voted = 2 }, "d belongs to a cluster already"},
+		"a failing disk":          {func(n *node, _ *invitation) { n.w.failOnce("standing", false, errors.New("EIO")) }, "d could not store the invitation; see its log"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newWorld(t).machine("d")
+			n.join, n.clusterID = true, 7
+			in := good()
+			tt.change(n, &in)
+			c := n.make()
+			err := c.acceptInvitation(leader, in)
+			if got := fmt.Sprint(err); tt.want == "" && err != nil || !strings.Contains(got, tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+			if stored := n.standing.RegisteredAt == 9; stored != (tt.want == "") {
+				t.Errorf("stored %+v", n.standing)
+			}
+			if c.hasAccepted() != (tt.want == "") {
+				t.Error("the node goes on wrongly")
+			}
+		})
+	}
+}
+
+func TestTransfer(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		nodes := w.cluster("a", "b", "c")
+		a := nodes[0]
+		for id, want := range map[string]string{"a": "a", "c": "c"} {
+			got, err := w.nodes[w.leaderID()].TransferLeader(within(t), "ops", id)
+			ok(t, err)
+			if got != want || w.leaderID() != want {
+				t.Errorf("transfer to %s: %s leads", id, got)
+			}
+			w.lead("a")
+		}
+		_, err := a.TransferLeader(within(t), "ops", "z")
+		refusedWith(t, err, job.CodeNotFound)
+		if _, err := nodes[1].TransferLeader(within(t), "ops", "b"); !errors.Is(err, job.ErrNotAppended) || !errors.Is(err, raftnode.ErrNotLeader) {
+			t.Errorf("a follower transfers: %v", err)
+		}
+		ok(t, a.AddNonvoter(within(t), "d", "d.example:9010"))
+		_, err = a.TransferLeader(within(t), "ops", "d")
+		refusedWith(t, err, job.CodeInvalid, "d does not vote yet")
+		w.failOnce("transfer b", false, raftnode.ErrBusy)
+		_, err = a.TransferLeader(within(t), "ops", "b")
+		refusedWith(t, err, job.CodeUnavailable, "the leadership was not handed over to b")
+
+		// b is down: whoever is live is chosen, though the logs are alike.
+		nodes[1].stop()
+		w.until("b to be missed", func() bool { return !a.reachable("b") })
+		w.lead("a")
+		_, err = a.TransferLeader(within(t), "ops", "b")
+		refusedWith(t, err, job.CodeUnavailable, "b is not reachable")
+		got, err := a.TransferLeader(within(t), "ops", "")
+		ok(t, err)
+		if got != "c" {
+			t.Errorf("%s leads", got)
+		}
+		w.lead("a")
+		nodes[2].stop()
+		w.until("c to be missed", func() bool { return !a.reachable("c") })
+		w.lead("a")
+		_, err = a.TransferLeader(within(t), "ops", "")
+		refusedWith(t, err, job.CodeUnavailable, "no other voting member is reachable")
+		ok(t, a.HandOver(within(t))) // nobody there: nothing to do
+		if w.leaderID() != "a" {
+			t.Error("handed over to nobody")
+		}
+	})
+}
+
+func TestHandOver(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		nodes := w.cluster("a", "b", "c")
+		ok(t, nodes[1].HandOver(within(t)))
+		if w.leaderID() != "a" {
+			t.Error("a follower handed over")
+		}
+		// b is stopping too.
+		w.mu.Lock()
+		nodes[1].stopping = true
+		w.mu.Unlock()
+		w.pass(2 * time.Second)
+		ok(t, nodes[0].HandOver(within(t)))
+		if w.leaderID() != "c" {
+			t.Errorf("%s leads", w.leaderID())
+		}
+		tries := 0
+		w.mu.Lock()
+		w.fault = func(_ *node, step string, after bool) error {
+			if strings.HasPrefix(step, "transfer") && !after {
+				tries++
+				return raftnode.ErrBusy
+			}
+			return nil
+		}
+		w.mu.Unlock()
+		if err := nodes[2].HandOver(within(t)); err == nil || tries != 1 {
+			t.Errorf("tried %d times: %v", tries, err)
+		}
+	})
+}
+
+// One change at a time, and a bound for whoever waits; a master that hangs costs no more than that.
+func TestChangesHaveABound(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.cluster("a")[0], w.joiner("b")
+		w.mu.Lock()
+		b.hangs = true
+		w.mu.Unlock()
+		began := time.Now()
+		_, err := a.AddMember(within(t), "ops", "b", b.address)
+		refusedWith(t, err, job.CodeUnavailable, "no master b answers")
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("a master that hangs took %s", took)
+		}
+		a.verbs <- struct{}{}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		if err := a.RemoveMember(ctx, "ops", "b"); !errors.Is(err, job.ErrNotAppended) || !strings.Contains(err.Error(), "another change") {
+			t.Errorf("beside another change: %v", err)
+		}
+		<-a.verbs
+	})
+}
