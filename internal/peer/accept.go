@@ -120,7 +120,7 @@ func (l *link) welcome() (Kind, error) {
 	}
 	self := l.e.cfg.Self()
 	if refusal := l.consider(version, first, self); refusal != nil {
-		l.e.refused(first.Identity.NodeID, l.remote(), refusal)
+		l.e.refused(first.Kind, first.Identity.NodeID, l.remote(), refusal)
 		return "", errors.Join(refusal, l.tell(answer{Identity: self, Refusal: refusal}))
 	}
 	if err := writeMessage(l.conn, answer{Identity: self}); err != nil {
@@ -132,10 +132,10 @@ func (l *link) welcome() (Kind, error) {
 	}
 	if last.Refusal != nil {
 		last.Refusal.ByOther = true
-		l.e.refused(first.Identity.NodeID, l.remote(), last.Refusal)
+		l.e.refused(first.Kind, first.Identity.NodeID, l.remote(), last.Refusal)
 		return "", last.Refusal
 	}
-	l.e.told.welcomed(first.Identity.NodeID)
+	l.welcomed(first.Identity.NodeID)
 	return first.Kind, l.raw.SetDeadline(time.Time{})
 }
 

@@ -186,7 +186,17 @@ func TestStrangersReachOnlyWhatIsForThem(t *testing.T) {
 
 // What a node says of itself changes while connections stand.
 func TestIdentitiesAreFresh(t *testing.T) {
-	a, b := start(t, member("m1"), nil), start(t, member("m2"), nil)
+	var mu sync.Mutex
+	var seen []uint64
+	with := func(c *Config) {
+		c.Handlers["mine"] = Handler{Do: func(_ context.Context, from Identity, _ []byte) ([]byte, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen = append(seen, from.RegisteredAt)
+			return nil, nil
+		}}
+	}
+	a, b := start(t, member("m1"), with), start(t, member("m2"), with)
 	call := func() Identity {
 		t.Helper()
 		_, other, err := a.Call(within(t), "m2", b.Addr(), "echo", nil)
@@ -198,17 +208,13 @@ func TestIdentitiesAreFresh(t *testing.T) {
 	if got := call(); got.Version != "v2" {
 		t.Errorf("the callee is known as %+v", got)
 	}
-	var seen []uint64
-	a.cfg.Handlers["mine"] = Handler{}
-	b.cfg.Handlers["mine"] = Handler{Do: func(_ context.Context, from Identity, _ []byte) ([]byte, error) {
-		seen = append(seen, from.RegisteredAt)
-		return nil, nil
-	}}
 	for _, at := range []uint64{1, 5, 5, 9} {
 		a.change(func(n *node) { n.self.RegisteredAt = at })
 		_, _, err := a.Call(within(t), "m2", b.Addr(), "mine", nil)
 		ok(t, err)
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	if !slices.Equal(seen, []uint64{1, 5, 5, 9}) {
 		t.Errorf("the caller was known as registered at %v", seen)
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"time"
 )
 
@@ -40,7 +39,7 @@ func (e *Endpoint) dial(ctx context.Context, kind Kind, nodeID, at string, membe
 		if name == "" {
 			name = at
 		}
-		e.refused(name, at, refusal)
+		e.refused(kind, name, at, refusal)
 		return nil, refusal
 	}
 	if ctx.Err() != nil {
@@ -88,6 +87,9 @@ func (l *link) greet(ctx context.Context, kind Kind, nodeID, at string, membersO
 	if errors.Is(err, errForeign) {
 		return fmt.Errorf("%s: %w; if it is a master, both must use TLS or neither", at, err)
 	}
+	if failureReason(err) == failedClosed {
+		return fmt.Errorf("%s closed the connection instead of an answer: %w; both sides must use TLS or neither, and its log may say more", at, err)
+	}
 	if err != nil {
 		return fmt.Errorf("no answer of a master at %s: %w", at, err)
 	}
@@ -99,8 +101,7 @@ func (l *link) greet(ctx context.Context, kind Kind, nodeID, at string, membersO
 	if err := writeMessage(l.conn, verdict{}); err != nil {
 		return err
 	}
-	l.e.told.welcomed(reply.Identity.NodeID)
-	l.e.told.welcomed(at)
+	l.welcomed(reply.Identity.NodeID, at)
 	return l.raw.SetDeadline(time.Time{})
 }
 
@@ -140,9 +141,4 @@ func (e *Endpoint) clientTLS(nodeID, at string) (*tls.Config, error) {
 		config.ServerName = host
 	}
 	return config, nil
-}
-
-// timedOut says whether an error is a deadline's.
-func timedOut(err error) bool {
-	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
 }

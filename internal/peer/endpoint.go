@@ -81,7 +81,7 @@ func (e *Endpoint) Recheck() {
 			continue
 		}
 		if _, refusal := e.judge(kind, other); refusal != nil {
-			e.refused(other.NodeID, l.remote(), refusal)
+			e.refused(kind, other.NodeID, l.remote(), refusal)
 			l.kill()
 		}
 	}
@@ -114,9 +114,12 @@ func (e *Endpoint) judge(kind Kind, other Identity) (member bool, refusal *Refus
 }
 
 // refused counts a refusal of a connection and logs it, unless that has been said already.
-func (e *Endpoint) refused(node, remote string, refusal *Refusal) {
+func (e *Endpoint) refused(kind Kind, node, remote string, refusal *Refusal) {
+	if kind != KindRaft && kind != KindCall {
+		kind = "" // of a later version, or made up
+	}
 	e.metrics.refused(refusal)
-	e.told.refusal(node, remote, refusal)
+	e.told.refusal(kind, node, remote, refusal)
 }
 
 // Close ends the listener, the calls out, Raft's connections, and the context of every handler at once,

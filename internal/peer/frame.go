@@ -61,8 +61,8 @@ func finish(frame []byte) []byte {
 func (r request) encode() []byte {
 	frame := begin(requestOverhead + len(r.payload))
 	ms := min(max(r.timeout.Milliseconds(), 1), 1<<31)
-	frame = binary.BigEndian.AppendUint32(frame, uint32(ms)) //nolint:gosec // bounded above
-	frame = append(frame, byte(len(r.method)))
+	frame = binary.BigEndian.AppendUint32(frame, uint32(ms))
+	frame = append(frame, byte(len(r.method))) //nolint:gosec // callers bound the name
 	frame = append(frame, r.method...)
 	return finish(append(frame, r.payload...))
 }

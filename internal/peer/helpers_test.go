@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 )
 
@@ -108,14 +109,14 @@ func ok(t *testing.T, err error) {
 	}
 }
 
-// refusedAs checks that an error is a refusal.
-func refusedAs(t *testing.T, err error, code Code, byOther bool) *Refusal {
+// refusedAs checks that an error is a refusal, and returns its words.
+func refusedAs(t *testing.T, err error, code Code, byOther bool) string {
 	t.Helper()
 	var refusal *Refusal
 	if !errors.As(err, &refusal) || refusal.Code != code || refusal.ByOther != byOther {
 		t.Fatalf("error %v (%T), want refusal %s, by the other side: %v", err, err, code, byOther)
 	}
-	return refusal
+	return refusal.Message
 }
 
 // eventually polls for a condition that nothing signals.
@@ -130,7 +131,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// links counts a node's connections of one class.
+// count counts a node's connections of one class.
 func (n *node) count(c class) int {
 	count := 0
 	for _, l := range n.snapshot() {
@@ -176,4 +177,24 @@ func connect(t *testing.T, n *node) net.Conn {
 	t.Cleanup(func() { _ = conn.Close() })
 	ok(t, conn.SetDeadline(time.Now().Add(patience)))
 	return conn
+}
+
+// failures returns how many handshakes have failed for a reason.
+func (n *node) failures(reason failure) int {
+	return int(testutil.ToFloat64(n.metrics.handshakeFailures.WithLabelValues(string(reason))))
+}
+
+// pipe is a dial whose other end is served by a function.
+func pipe(t *testing.T, serve func(net.Conn)) func(context.Context, string, string) (net.Conn, error) {
+	t.Helper()
+	var running sync.WaitGroup
+	t.Cleanup(running.Wait)
+	return func(context.Context, string, string) (net.Conn, error) {
+		near, far := net.Pipe()
+		running.Go(func() {
+			defer func() { _ = far.Close() }()
+			serve(far)
+		})
+		return near, nil
+	}
 }

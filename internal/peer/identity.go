@@ -66,6 +66,7 @@ const (
 	CodeMembersOnly         Code = "MEMBERS_ONLY"         // the method or kind is not for strangers
 	CodeUnknownMethod       Code = "UNKNOWN_METHOD"       //
 	CodeFull                Code = "FULL"                 // too many connections
+	CodeStarting            Code = "STARTING"             // for Judge: it cannot tell yet
 	CodeStopping            Code = "STOPPING"             //
 	CodeRefused             Code = "REFUSED"              // Judge's error was no *Refusal
 )
@@ -74,7 +75,7 @@ const (
 var codes = []Code{
 	CodeNotFormed, CodeOtherCluster, CodeOldIncarnation, CodeNewIncarnation, CodeDuplicateNode,
 	CodeUnknownMember, CodeOtherInstance, CodeUnsupportedLevel, CodeWrongNode, CodeUnsupportedProtocol,
-	CodeMembersOnly, CodeUnknownMethod, CodeFull, CodeStopping, CodeRefused,
+	CodeMembersOnly, CodeUnknownMethod, CodeFull, CodeStarting, CodeStopping, CodeRefused,
 }
 
 // Refusal says that one of the two sides refused a connection or, before it was begun, a call. It is

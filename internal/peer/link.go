@@ -212,3 +212,13 @@ func (l *link) identify(kind Kind, other, told Identity, member bool) *Refusal {
 	l.class, l.kind, l.other, l.told, l.since = as, kind, other, told, time.Now()
 	return nil
 }
+
+// welcomed notes that the handshake with a member has succeeded.
+func (l *link) welcomed(who ...string) {
+	l.mu.Lock()
+	as, kind := l.class, l.kind
+	l.mu.Unlock()
+	if as != stranger {
+		l.e.told.welcomed(kind, who...)
+	}
+}

@@ -127,7 +127,7 @@ func (c *raftConn) Read(into []byte) (int, error) {
 	if c.request {
 		deadline = time.Now().Add(c.stall)
 	}
-	err := c.Conn.SetReadDeadline(deadline)
+	err := c.SetReadDeadline(deadline)
 	c.mu.Unlock()
 	if err != nil {
 		return 0, err

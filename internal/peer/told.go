@@ -1,7 +1,9 @@
 package peer
 
 import (
+	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 )
@@ -14,10 +16,12 @@ type told struct {
 	at  map[said]time.Time
 }
 
-// said is one thing that was logged: of whom, and what.
+// said is one thing that was logged: of whom, of which kind of connections, and what.
 type said struct {
-	who, what string
-	byOther   bool
+	who     string
+	kind    Kind // empty: it did not get as far as that
+	what    string
+	byOther bool
 }
 
 const (
@@ -53,19 +57,25 @@ func (t *told) first(s said) bool {
 	return true
 }
 
+// passing are refusals that end by themselves as nodes start, stop and form their cluster.
+var passing = map[Code]bool{CodeStarting: true, CodeStopping: true, CodeNotFormed: true, CodeFull: true}
+
 // refusal logs that one side refused a connection.
-func (t *told) refusal(node, remote string, r *Refusal) {
+func (t *told) refusal(kind Kind, node, remote string, r *Refusal) {
 	if len(node) > maxLogged {
 		node = node[:maxLogged]
 	}
-	if !t.first(said{node, string(r.Code), r.ByOther}) {
+	if !t.first(said{node, kind, string(r.Code), r.ByOther}) {
 		return
 	}
-	text := "refused a connection between masters"
+	text, level := "refused a connection between masters", slog.LevelWarn
 	if r.ByOther {
 		text = "another master refused this one"
 	}
-	t.log.Warn(text, "node", node, "address", remote, "code", string(r.Code), "reason", r.Message)
+	if passing[r.Code] {
+		level = slog.LevelInfo
+	}
+	t.log.Log(context.Background(), level, text, "node", node, "address", remote, "kind", string(kind), "code", string(r.Code), "reason", r.Message)
 }
 
 // failure logs that something that is no node connected, or one that cannot talk to this one.
@@ -75,12 +85,13 @@ func (t *told) failure(host, what, text string, err error) {
 	}
 }
 
-// welcomed notes that all is well with a node, so that a later fault is logged anew.
-func (t *told) welcomed(who string) {
+// welcomed notes that all is well with a node's connections of a kind, so that a later fault is logged
+// anew. A stranger that may call is not meant: it is refused as a member all the while.
+func (t *told) welcomed(kind Kind, who ...string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for s := range t.at {
-		if s.who == who {
+		if slices.Contains(who, s.who) && (s.kind == kind || s.kind == "") {
 			delete(t.at, s)
 		}
 	}

@@ -1,0 +1,178 @@
+package peer
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// authority issues certificates for 127.0.0.1.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pool *x509.CertPool
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	ok(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	ok(t, err)
+	cert, err := x509.ParseCertificate(der)
+	ok(t, err)
+	a := &authority{cert: cert, key: key, pool: x509.NewCertPool()}
+	a.pool.AddCert(cert)
+	return a
+}
+
+func (a *authority) issue(t *testing.T) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	ok(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(2), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
+	ok(t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+func serverTLS(config *tls.Config) func() (*tls.Config, error) {
+	return func() (*tls.Config, error) { return config, nil }
+}
+
+// secured makes a node use certificates of an authority, both ways.
+func (a *authority) secured(t *testing.T) func(*Config) {
+	t.Helper()
+	config := &tls.Config{
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{a.issue(t)},
+		ClientCAs: a.pool, RootCAs: a.pool, ClientAuth: tls.RequireAndVerifyClientCert,
+	}
+	return func(c *Config) {
+		c.ServerTLS = serverTLS(config)
+		c.ClientTLS = func(string) (*tls.Config, error) { return config, nil }
+	}
+}
+
+func TestTLS(t *testing.T) {
+	authority := newAuthority(t)
+	a, b := start(t, member("m1"), authority.secured(t)), start(t, member("m2"), authority.secured(t))
+	_, _, err := a.Call(within(t), "m2", b.Addr(), "echo", make([]byte, 1<<20))
+	ok(t, err)
+	out, in := pair(t, a, b)
+	_, err = out.Write([]byte("hello"))
+	ok(t, err)
+	if _, err := io.ReadFull(in, make([]byte, 5)); err != nil {
+		t.Error(err)
+	}
+	ok(t, b.Close(within(t)))
+	if _, err := out.Read(make([]byte, 1)); err == nil {
+		t.Error("the connection stands")
+	}
+}
+
+// A caller that goes away is noticed under TLS too.
+func TestTLSCallersEnd(t *testing.T) {
+	authority := newAuthority(t)
+	started, ended := make(chan struct{}), make(chan struct{})
+	with := func(c *Config) {
+		authority.secured(t)(c)
+		c.Handlers = map[string]Handler{"poll": {Do: func(ctx context.Context, _ Identity, _ []byte) ([]byte, error) {
+			close(started)
+			<-ctx.Done()
+			close(ended)
+			return nil, ctx.Err()
+		}}}
+	}
+	a, b := start(t, member("m1"), with), start(t, member("m2"), with)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _, _ = a.Call(within(t), "m2", b.Addr(), "poll", nil)
+	}()
+	<-started
+	a.killAll(func(*link) bool { return true })
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Error("the handler runs on")
+	}
+	<-done
+}
+
+func TestTLSThatDoesNotFit(t *testing.T) {
+	ours, theirs := newAuthority(t), newAuthority(t)
+	plain := start(t, member("m1"), nil)
+	a := start(t, member("m1"), ours.secured(t))
+	b := start(t, member("m2"), theirs.secured(t))
+	p := start(t, member("m2"), nil)
+	dial := func(from, to *node) error {
+		t.Helper()
+		_, err := from.RaftStream().Dial(at(to, "m2"), patience)
+		var refusal *Refusal
+		if err == nil || errors.As(err, &refusal) {
+			t.Fatalf("connected: %v", err)
+		}
+		return err
+	}
+	if err := dial(a, b); !strings.Contains(err.Error(), "TLS handshake") {
+		t.Errorf("another authority: %v", err)
+	}
+	eventually(t, "it is not said", func() bool { return len(b.log.with("compare the certificates")) == 1 })
+	if err := dial(plain, b); !strings.Contains(err.Error(), "must use TLS or neither") {
+		t.Errorf("plain to TLS: %v", err)
+	}
+	if err := dial(a, p); !strings.Contains(err.Error(), "TLS handshake") {
+		t.Errorf("TLS to plain: %v", err)
+	}
+	eventually(t, "it is not said", func() bool { return len(p.log.with("both must use TLS or neither")) == 1 })
+	// Who cannot load its certificates says so.
+	broken := errors.New("no such file")
+	c := start(t, member("m1"), func(c *Config) {
+		c.ServerTLS = func() (*tls.Config, error) { return nil, broken }
+		c.ClientTLS = func(string) (*tls.Config, error) { return nil, broken }
+	})
+	if err := dial(c, b); !errors.Is(err, broken) {
+		t.Errorf("without certificates: %v", err)
+	}
+}
+
+// The configuration of each connection is asked for anew, with whom it is for.
+func TestTLSIsAskedForAtEachConnection(t *testing.T) {
+	authority := newAuthority(t)
+	b := start(t, member("m2"), authority.secured(t))
+	var asked []string
+	a := start(t, member("m1"), func(c *Config) {
+		authority.secured(t)(c)
+		inner := c.ClientTLS
+		c.ClientTLS = func(nodeID string) (*tls.Config, error) {
+			asked = append(asked, nodeID)
+			return inner(nodeID)
+		}
+	})
+	for range 2 {
+		conn, err := a.RaftStream().Dial(at(b, "m2"), patience)
+		ok(t, err)
+		ok(t, conn.Close())
+	}
+	if len(asked) != 2 || asked[0] != "m2" {
+		t.Errorf("asked for %q", asked)
+	}
+}
