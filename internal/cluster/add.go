@@ -82,6 +82,7 @@ func (c *Cluster) ReplaceMember(ctx context.Context, actor, id, address string) 
 		return MemberStatus{}, refuse(job.CodeAlreadyExists, fmt.Sprintf("%s answers with its registered disk; there is nothing to replace", id), "see `lancemaster cluster status`")
 	}
 	if listed {
+		c.peers.askAll(ctx, pollTimeout)
 		if refusal := c.keepsQuorum(c.cfg.Raft.Servers(), id); refusal != nil {
 			return MemberStatus{}, refusal
 		}

@@ -587,6 +587,30 @@ func TestHandOver(t *testing.T) {
 	})
 }
 
+// Who died a moment ago does not count for a quorum, nor as the one to hand over to.
+func TestChangesGoByWhoIsLiveNow(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		nodes := w.cluster("a", "b", "c")
+		w.mu.Lock()
+		nodes[1].up = false
+		w.mu.Unlock()
+		if !nodes[0].reachable("b") {
+			t.Fatal("b is missed already")
+		}
+		refusedWith(t, nodes[0].RemoveMember(within(t), "ops", "c"), job.CodeInUse, "without c, 1 of 2")
+		w.mu.Lock()
+		nodes[1].up, nodes[2].hangs = true, true
+		w.mu.Unlock()
+		_, err := nodes[0].TransferLeader(within(t), "ops", "c")
+		refusedWith(t, err, job.CodeUnavailable, "c is not reachable")
+		began := time.Now()
+		ok(t, nodes[0].HandOver(within(t)))
+		if took := time.Since(began); w.leaderID() != "b" || took > time.Second {
+			t.Errorf("%s leads, after %s", w.leaderID(), took)
+		}
+	})
+}
+
 // One change at a time, and a bound for whoever waits; a master that hangs costs no more than that.
 func TestChangesHaveABound(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {

@@ -70,6 +70,7 @@ type sighting struct {
 	member   Member
 	identity peer.Identity
 	status   status
+	asked    time.Time // when the newest question went out that was answered or failed
 	at       time.Time // when it was heard, by the monotonic clock; zero: never
 	// middle is when the answer was made, by our clock, give or take uncertain.
 	middle    time.Time
@@ -152,6 +153,7 @@ func (p *peers) begin(id string) bool {
 	return true
 }
 
+// ask asks one master. An answer counts as of when it was given, whichever of two comes last.
 func (p *peers) ask(ctx context.Context, m Member) {
 	before := time.Now()
 	s, identity, err := p.c.askStatus(ctx, m.ID, m.Address)
@@ -160,16 +162,31 @@ func (p *peers) ask(ctx context.Context, m Member) {
 	defer p.mu.Unlock()
 	delete(p.asking, m.ID)
 	last := p.seen[m.ID]
-	last.member = m
+	if last.asked.After(before) {
+		return // somebody asked later, and has been answered
+	}
+	last.member, last.asked = m, before
 	if err != nil {
 		last.err = err.Error()
 	} else {
 		rtt := after.Sub(before)
-		last = sighting{member: m, identity: identity, status: s, at: after, middle: before.Add(rtt / 2), uncertain: rtt / 2}
+		last = sighting{member: m, identity: identity, status: s, asked: before, at: after, middle: before.Add(rtt / 2), uncertain: rtt / 2}
 	}
 	p.seen[m.ID] = last
 	close(p.changed)
 	p.changed = make(chan struct{})
+}
+
+// askAll asks every master now and returns when each has answered or limit has passed. A change of the
+// membership goes by what is so now: a master that died a moment ago must not count for a quorum.
+func (p *peers) askAll(ctx context.Context, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var asking sync.WaitGroup
+	for _, m := range p.c.others() {
+		asking.Go(func() { p.ask(ctx, m) })
+	}
+	asking.Wait()
 }
 
 // forget drops what is known of those who are not asked any more.

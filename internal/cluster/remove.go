@@ -27,6 +27,7 @@ func (c *Cluster) RemoveMember(ctx context.Context, actor, id string) error {
 	case listed && len(servers) == 1:
 		return refuse(job.CodeInUse, fmt.Sprintf("%s is the only member", id), "a cluster keeps at least one member")
 	case listed:
+		c.peers.askAll(ctx, pollTimeout)
 		if refusal := c.keepsQuorum(servers, id); refusal != nil {
 			return refusal
 		}
@@ -86,7 +87,7 @@ func (c *Cluster) isRegistered(s sighting) bool {
 
 // leaveTo hands the leadership over and asks the new leader to remove this node.
 func (c *Cluster) leaveTo(ctx context.Context, actor string) error {
-	next, err := c.transfer(ctx, "")
+	next, err := c.transfer(ctx, "") // to one that has just answered
 	if err != nil {
 		return err
 	}

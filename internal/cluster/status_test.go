@@ -140,6 +140,7 @@ func TestMetrics(t *testing.T) {
 		w.until("c to be missed", func() bool { return !a.reachable("c") })
 		ok(t, a.AddNonvoter(within(t), "d", "d.example:9010"))
 		w.pass(maxSampleAge)
+		ok(t, a.Cluster.Stop(within(t))) // nothing is heard any more
 		a.peers.mu.Lock()
 		b := a.peers.seen["b"]
 		b.status.Applied = 42

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/lancemaster/lancemaster/internal/job"
 	"github.com/lancemaster/lancemaster/internal/raftnode"
@@ -17,6 +18,7 @@ func (c *Cluster) TransferLeader(ctx context.Context, _, id string) (string, err
 		return "", err
 	}
 	defer end()
+	c.peers.askAll(ctx, pollTimeout)
 	return c.transfer(ctx, id)
 }
 
@@ -71,10 +73,17 @@ func (c *Cluster) successor() (id string) {
 	return id
 }
 
+// handOverPoll bounds the question who is live, when this node has little time left.
+const handOverPoll = 500 * time.Millisecond
+
 // HandOver gives the leadership to a live peer before this node stops, where it leads and there is
 // one. It tries once.
 func (c *Cluster) HandOver(ctx context.Context) error {
-	if _, leads := c.cfg.Raft.Term(); !leads || c.successor() == "" {
+	if _, leads := c.cfg.Raft.Term(); !leads {
+		return nil
+	}
+	c.peers.askAll(ctx, handOverPoll)
+	if c.successor() == "" {
 		return nil
 	}
 	next, err := c.transfer(ctx, "")
