@@ -61,10 +61,12 @@
 //
 // Members that have been removed. One that gets the list without it asks for no votes any more. One
 // that was down keeps its old list and asks for pre-votes when it comes back; the others, in whose
-// list it is not, answer no, and since a pre-vote raises no term the leader is not disturbed. Several
-// that were all removed while down could agree among themselves and then depose the leader with the
-// newer term they have won: Raft takes that from anybody who connects. The stream must keep them
-// out, by asking who is at the other end; see Config.Stream.
+// list it is not, answer no, and since a pre-vote raises no term the leader is not disturbed.
+//
+// Members of another time. Raft takes entries of a newer term from anybody who connects. The members
+// that a recovered cluster has lost, and a node whose disk was restored from an image, may have won
+// such a term among themselves. The stream must keep them out, by asking who is at the other end:
+// see Config.Stream.
 //
 // A snapshot left half written by a crash. It is removed at the next start.
 package raftnode
