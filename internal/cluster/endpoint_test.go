@@ -56,7 +56,7 @@ func (n *node) startReal(r *names) *node {
 		}
 	}(n.endpoint.RaftStream())
 	n.w.mu.Lock()
-	n.up = true
+	n.runs, n.up = true, true
 	n.w.mu.Unlock()
 	ok(n.w.t, c.Start(n.endpoint, func(err error) { n.fatal <- err }))
 	return n

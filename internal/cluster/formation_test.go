@@ -185,7 +185,7 @@ func everyCrash(t *testing.T, recover func(w *world, n *node) (replaced bool)) {
 						return nil
 					}
 					if count++; count-1 == at && crashed == nil {
-						n.up, n.dead, n.started = false, true, false
+						n.crash()
 						crashed, name = n, n.id+" "+step
 						return errCrashed
 					}
@@ -205,9 +205,6 @@ func everyCrash(t *testing.T, recover func(w *world, n *node) (replaced bool)) {
 					return
 				}
 				w.pass(2 * time.Second)
-				crashed.w.mu.Lock()
-				crashed.up = true // so that stop waits for its goroutines
-				crashed.w.mu.Unlock()
 				replaced := recover(w, crashed)
 				var now []*node
 				for _, n := range nodes {

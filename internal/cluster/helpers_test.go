@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/hashicorp/raft"
 	"go.uber.org/goleak"
 
 	"github.com/lancemaster/lancemaster/internal/job"
@@ -64,13 +62,14 @@ type node struct {
 	voted    uint64
 
 	// The process. It is started once: a restart makes another node with the same disk.
-	up, dead, started, hangs bool
-	follows                  bool   // its state is the cluster's
-	lag                      uint64 // entries that it is behind
-	rechecks                 int
-	fatal                    chan error
-	endpoint                 *peer.Endpoint // nil: the network is the world's
-	log                      logBook
+	// runs says that it is to be stopped, also when it is dead.
+	runs, up, dead, started, hangs bool
+	follows                        bool   // its state is the cluster's
+	lag                            uint64 // entries that it is behind
+	rechecks                       int
+	fatal                          chan error
+	endpoint                       *peer.Endpoint // nil: the network is the world's
+	log                            logBook
 }
 
 // logBook keeps what was logged.
@@ -173,9 +172,9 @@ func (n *node) start() *node {
 	n.w.t.Helper()
 	c := n.make()
 	n.w.mu.Lock()
-	n.up, n.started, n.stopping = true, false, false
+	n.runs, n.up, n.started, n.stopping = true, true, false, false
 	n.w.mu.Unlock()
-	if err := c.Start(n.caller(), func(err error) { n.fatal <- err }); err != nil {
+	if err := c.Start(n.caller(), func(err error) { n.fatal <- err }); err != nil && !errors.Is(err, errCrashed) {
 		n.w.t.Fatal(err)
 	}
 	return n
@@ -185,8 +184,8 @@ func (n *node) start() *node {
 func (n *node) stop() {
 	n.w.t.Helper()
 	n.w.mu.Lock()
-	was := n.up
-	n.up, n.dead, n.started, n.follows = false, true, false, false
+	was := n.runs
+	n.runs, n.up, n.dead, n.started, n.follows = false, false, true, false, false
 	if n.w.leader == n.id {
 		n.w.leader = ""
 	}
@@ -231,6 +230,14 @@ func (n *node) rebooted() *node {
 func (w *world) stopAll() {
 	for _, n := range w.nodes {
 		n.stop()
+	}
+}
+
+// crash ends what the process does, at once. The world is locked.
+func (n *node) crash() {
+	n.up, n.dead, n.started, n.follows = false, true, false, false
+	if n.w.leader == n.id {
+		n.w.leader = ""
 	}
 }
 
@@ -315,318 +322,6 @@ func (j journalOf) Propose(_ context.Context, c job.Command) (answer job.Answer,
 		return nil
 	})
 	return answer, err
-}
-
-// Raft.
-
-func (n *node) HasState() (bool, error) {
-	n.w.mu.Lock()
-	defer n.w.mu.Unlock()
-	return len(n.servers) > 0 || n.voted > 0, nil
-}
-
-func (n *node) Bootstrap(members []raftnode.Server) error {
-	return n.step("bootstrap", func() error {
-		n.w.mu.Lock()
-		defer n.w.mu.Unlock()
-		if len(n.servers) > 0 || n.voted > 0 {
-			return raftnode.ErrHasState
-		}
-		n.servers = slices.Clone(members)
-		n.w.boots++
-		return nil
-	})
-}
-
-// raftOf is the node's Raft: a node's own Start is its Cluster's.
-type raftOf struct{ *node }
-
-func (r raftOf) Start() error {
-	return r.step("start", func() error {
-		r.w.mu.Lock()
-		defer r.w.mu.Unlock()
-		r.started = true
-		return nil
-	})
-}
-
-func (n *node) Servers() []raftnode.Server {
-	n.w.mu.Lock()
-	defer n.w.mu.Unlock()
-	if !n.started {
-		return nil
-	}
-	return slices.Clone(n.servers)
-}
-
-func (n *node) Stats() raftnode.Stats {
-	n.w.mu.Lock()
-	defer n.w.mu.Unlock()
-	s := raftnode.Stats{State: "Shutdown", LastContact: -1}
-	if !n.started {
-		return s
-	}
-	s.State, s.Term, s.LastLogIndex = "Follower", n.voted, uint64(min(len(n.servers), 1))
-	if n.follows {
-		s.LeaderID, s.CommitIndex, s.LastLogIndex = n.w.leader, n.w.state.Position.Index, n.w.state.Position.Index-n.lag
-	}
-	if n.w.leader == n.id {
-		s.State, s.LastContact = "Leader", 0
-	}
-	return s
-}
-
-func (n *node) Leader() (id, address string) {
-	n.w.mu.Lock()
-	defer n.w.mu.Unlock()
-	if !n.started || !n.follows || n.w.leader == "" {
-		return "", ""
-	}
-	return n.w.leader, n.w.nodes[n.w.leader].address
-}
-
-func (n *node) Term() (uint64, bool) {
-	n.w.mu.Lock()
-	defer n.w.mu.Unlock()
-	return n.w.term, n.started && n.w.leader == n.id
-}
-
-// change changes the member list.
-func (n *node) change(step string, do func()) error {
-	if _, leads := n.Term(); !leads {
-		return fmt.Errorf("%w: %w", raftnode.ErrNotAppended, raftnode.ErrNotLeader)
-	}
-	return n.step(step, func() error {
-		n.w.mu.Lock()
-		defer n.w.mu.Unlock()
-		do()
-		return nil
-	})
-}
-
-func (n *node) set(s raftnode.Server) {
-	i := slices.IndexFunc(n.servers, func(have raftnode.Server) bool { return have.ID == s.ID })
-	if i < 0 {
-		n.servers = append(n.servers, s)
-		return
-	}
-	s.Voter = s.Voter || n.servers[i].Voter
-	n.servers[i] = s
-}
-
-func (n *node) AddNonvoter(_ context.Context, id, address string) error {
-	return n.change("nonvoter "+id, func() { n.set(raftnode.Server{ID: id, Address: address}) })
-}
-
-func (n *node) AddVoter(_ context.Context, id, address string) error {
-	return n.change("voter "+id, func() { n.set(raftnode.Server{ID: id, Address: address, Voter: true}) })
-}
-
-func (n *node) RemoveServer(_ context.Context, id string) error {
-	return n.change("remove "+id, func() {
-		n.servers = slices.DeleteFunc(n.servers, func(s raftnode.Server) bool { return s.ID == id })
-	})
-}
-
-func (n *node) TransferLeadershipTo(_ context.Context, id string) error {
-	if _, leads := n.Term(); !leads {
-		return raftnode.ErrNotLeader
-	}
-	return n.step("transfer "+id, func() error {
-		n.w.mu.Lock()
-		defer n.w.mu.Unlock()
-		if to := n.w.nodes[id]; to == nil || !to.started || !to.follows {
-			return raftnode.ErrTimeout
-		}
-		n.w.leader = id
-		n.w.term++
-		return nil
-	})
-}
-
-// pump lets Raft do what it would do by now: elect a leader, have it form the cluster, and replicate.
-func (w *world) pump() {
-	w.mu.Lock()
-	var candidates []*node
-	for _, n := range w.nodes {
-		if n.started && len(n.servers) > 0 {
-			candidates = append(candidates, n)
-		}
-	}
-	slices.SortFunc(candidates, func(a, b *node) int { return strings.Compare(a.id, b.id) })
-	w.mu.Unlock()
-	for _, n := range candidates {
-		w.elect(n)
-	}
-	w.mu.Lock()
-	leader := w.nodes[w.leader]
-	w.mu.Unlock()
-	if leader == nil {
-		return
-	}
-	w.mu.Lock()
-	formed := w.state.Cluster().ClusterID != 0
-	w.mu.Unlock()
-	if !formed {
-		if _, err := (journalOf{leader}).Propose(context.Background(), leader.Form()); err != nil {
-			w.t.Errorf("form: %v", err)
-		}
-	}
-	w.replicate(leader)
-}
-
-// elect makes a node the leader if a quorum of its own list listens to it.
-func (w *world) elect(n *node) {
-	voters, votes := 0, []*node{}
-	self := false
-	for _, s := range n.Servers() {
-		if !s.Voter {
-			continue
-		}
-		voters++
-		if s.ID == n.id {
-			self = true
-		} else if to := w.link(n, s.ID); to != nil {
-			votes = append(votes, to)
-		}
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.leader != "" || !self || (len(votes)+1)*2 <= voters {
-		return
-	}
-	w.term++
-	w.leader = n.id
-	n.follows = true
-	for _, v := range votes {
-		v.voted = w.term
-	}
-}
-
-func (w *world) replicate(leader *node) {
-	for _, s := range leader.Servers() {
-		if s.ID == leader.id {
-			continue
-		}
-		if to := w.link(leader, s.ID); to != nil {
-			w.mu.Lock()
-			to.servers, to.voted, to.follows = slices.Clone(leader.servers), w.term, true
-			w.mu.Unlock()
-		}
-	}
-}
-
-// link returns the node that a Raft connection from n to id reaches, if both sides allow it.
-func (w *world) link(n *node, id string) *node {
-	address, ok := n.MemberAddress(id)
-	if !ok {
-		return nil
-	}
-	to := w.reach(n, address)
-	if to == nil || to.id != id {
-		return nil
-	}
-	w.mu.Lock()
-	started := to.started
-	w.mu.Unlock()
-	if !started {
-		return nil
-	}
-	if n.endpoint != nil {
-		conn, err := n.endpoint.RaftStream().Dial(raft.ServerAddress(id+"@"+address), 5*time.Second)
-		if err != nil {
-			return nil
-		}
-		_ = conn.Close()
-		return to
-	}
-	if member, err := n.Judge(peer.KindRaft, to.Identity()); err != nil || !member {
-		return nil
-	}
-	if member, err := to.Judge(peer.KindRaft, n.Identity()); err != nil || !member {
-		return nil
-	}
-	return to
-}
-
-// reach returns the machine at an address, if it is up.
-func (w *world) reach(from *node, address string) *node {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, n := range w.nodes {
-		if n.address == address && n.up && !w.cut[[2]string{from.id, n.id}] && !w.cut[[2]string{n.id, from.id}] {
-			return n
-		}
-	}
-	return nil
-}
-
-// The network.
-
-func (n *node) caller() Caller {
-	if n.endpoint != nil {
-		return n.endpoint
-	}
-	return network{n}
-}
-
-// network carries calls as internal/peer does, without connections.
-type network struct{ n *node }
-
-func (c network) Recheck() {
-	c.n.w.mu.Lock()
-	defer c.n.w.mu.Unlock()
-	c.n.rechecks++
-}
-
-func (c network) Call(ctx context.Context, id, address, method string, payload []byte) (reply []byte, other peer.Identity, err error) {
-	if _, ok := ctx.Deadline(); !ok {
-		c.n.w.t.Errorf("a call of %s without a bound", method)
-	}
-	to := c.n.w.reach(c.n, address)
-	if to == nil {
-		return nil, other, &peer.CallError{Err: fmt.Errorf("dial %s: connection refused", address)}
-	}
-	c.n.w.mu.Lock()
-	hangs := to.hangs
-	c.n.w.mu.Unlock()
-	if hangs {
-		<-ctx.Done()
-		return nil, other, &peer.CallError{Sent: true, Err: context.Cause(ctx)}
-	}
-	other, self := to.Identity(), c.n.Identity()
-	if id != "" && to.id != id {
-		return nil, other, &peer.Refusal{Code: peer.CodeWrongNode, Message: fmt.Sprintf("the address %s leads to node %s, not to node %s", address, to.id, id), ByOther: true}
-	}
-	handler := Handlers(func() *Cluster { return to.Cluster })[method]
-	for _, side := range []struct {
-		judge func(peer.Kind, peer.Identity) (bool, error)
-		other peer.Identity
-		by    bool
-	}{{c.n.Judge, other, false}, {to.Judge, self, true}} {
-		member, err := side.judge(peer.KindCall, side.other)
-		if refusal, ok := errors.AsType[*peer.Refusal](err); ok {
-			return nil, other, &peer.Refusal{Code: refusal.Code, Message: refusal.Message, ByOther: side.by}
-		}
-		if !member && !handler.Strangers {
-			return nil, other, &peer.Refusal{Code: peer.CodeMembersOnly, Message: "for members only", ByOther: side.by}
-		}
-	}
-	err = c.n.step("call "+method+" "+to.id, func() error {
-		var err error
-		reply, err = handler.Do(ctx, self, payload)
-		return err
-	})
-	if refusal, ok := errors.AsType[*peer.Refusal](err); ok {
-		return nil, other, refusal
-	}
-	if lost, ok := errors.AsType[*peer.CallError](err); ok {
-		return nil, other, lost
-	}
-	if err != nil {
-		return nil, other, &peer.RemoteError{Message: err.Error()}
-	}
-	return reply, to.Identity(), nil
 }
 
 // until pumps until something holds, for at most a minute of the bubble's time.
