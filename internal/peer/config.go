@@ -44,8 +44,8 @@ type Config struct {
 	MaxConns int
 	// HandshakeTimeout bounds dialling and the handshake together, on either side (default 5s).
 	HandshakeTimeout time.Duration
-	// StallTimeout is how long a request from another member may stop arriving in its middle
-	// (default 10s).
+	// StallTimeout is how long a request from another member may stop arriving in its middle, and
+	// how long that member may take to accept the answer (default 5s).
 	StallTimeout time.Duration
 
 	Logger     *slog.Logger          // default: none
@@ -71,7 +71,7 @@ type Handler struct {
 const (
 	defaultMaxConns         = 512
 	defaultHandshakeTimeout = 5 * time.Second
-	defaultStallTimeout     = 10 * time.Second
+	defaultStallTimeout     = 5 * time.Second
 	defaultCallTimeout      = 30 * time.Second
 
 	// Bounds of one call, in bytes.

@@ -33,19 +33,26 @@ func (e *Endpoint) dial(ctx context.Context, kind Kind, nodeID, at string, membe
 		return l, nil
 	}
 	l.kill()
+	name := nodeID
+	if name == "" {
+		name = at
+	}
 	var refusal *Refusal
 	if errors.As(err, &refusal) {
-		name := nodeID
-		if name == "" {
-			name = at
-		}
 		e.refused(kind, name, at, refusal)
 		return nil, refusal
 	}
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	e.metrics.handshakeFailures.WithLabelValues(string(failureReason(err))).Inc()
+	reason := failureReason(err)
+	e.metrics.handshakeFailures.WithLabelValues(string(reason)).Inc()
+	switch reason {
+	case failedTLS, failedForeign, failedMalformed:
+		// Raft tells of a failed dial at debug level only, and these do not pass by themselves.
+		e.told.failure(name, string(reason), "cannot talk to another master", err)
+	case failedTimeout, failedClosed, failedOther:
+	}
 	return nil, e.dialError(err)
 }
 

@@ -202,7 +202,7 @@ func TestWhatIsNoHandshake(t *testing.T) {
 		eventually(t, name+" is not counted", func() bool { return n.failures(test.reason) == before+1 })
 	}
 	for _, text := range []string{"not of a lancemaster node", "makes no sense"} {
-		if got := n.log.with(text); len(got) != 1 || !strings.Contains(got[0], "from=127.0.0.1") {
+		if got := n.log.with(text); len(got) != 1 || !strings.Contains(got[0], "with=127.0.0.1") {
 			t.Errorf("%q is logged: %v", text, got)
 		}
 	}

@@ -109,7 +109,7 @@ func (s *raftStream) isClosed() bool { return s.ctx.Err() != nil }
 type raftConn struct {
 	net.Conn
 	link  *link
-	stall time.Duration // 0: reads are not watched
+	stall time.Duration // of a connection in; 0 for one out, whose deadlines Raft sets
 
 	mu      sync.Mutex
 	request bool // bytes of a request have come and its answer has not been sent
@@ -141,12 +141,16 @@ func (c *raftConn) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// Write writes. Raft answers when it has read a request to its end.
+// Write writes. Raft answers when it has read a request to its end, and sets no deadline for that
+// either.
 func (c *raftConn) Write(data []byte) (int, error) {
 	if c.stall != 0 {
 		c.mu.Lock()
 		c.request = false
 		c.mu.Unlock()
+		if err := c.SetWriteDeadline(time.Now().Add(c.stall)); err != nil {
+			return 0, err
+		}
 	}
 	return c.Conn.Write(data)
 }

@@ -150,6 +150,22 @@ func TestSilenceBetweenRequestsIsFine(t *testing.T) {
 	}
 }
 
+// A member that does not read its answers does not hold a goroutine of Raft's.
+func TestAnswerThatIsNotRead(t *testing.T) {
+	a := start(t, member("m1"), nil)
+	b := start(t, member("m2"), func(c *Config) { c.StallTimeout = 50 * time.Millisecond })
+	_, in := pair(t, a, b)
+	var err error
+	for range 1000 { // more than any buffer between the two holds
+		if _, err = in.Write(make([]byte, 1<<20)); err != nil {
+			break
+		}
+	}
+	if timeout := net.Error(nil); !errors.As(err, &timeout) || !timeout.Timeout() {
+		t.Errorf("writing ended with %v", err)
+	}
+}
+
 func TestClosingTheStream(t *testing.T) {
 	a, b := start(t, member("m1"), nil), start(t, member("m2"), nil)
 	out, in := pair(t, a, b)

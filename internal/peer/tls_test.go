@@ -136,6 +136,9 @@ func TestTLSThatDoesNotFit(t *testing.T) {
 		t.Errorf("another authority: %v", err)
 	}
 	eventually(t, "it is not said", func() bool { return len(b.log.with("compare the certificates")) == 1 })
+	if got := a.log.with("cannot talk to another master"); len(got) != 1 || !strings.Contains(got[0], "with=m2") {
+		t.Errorf("the dialler says %v", got)
+	}
 	if err := dial(plain, b); !strings.Contains(err.Error(), "must use TLS or neither") {
 		t.Errorf("plain to TLS: %v", err)
 	}

@@ -81,7 +81,7 @@ func (t *told) refusal(kind Kind, node, remote string, r *Refusal) {
 // failure logs that something that is no node connected, or one that cannot talk to this one.
 func (t *told) failure(host, what, text string, err error) {
 	if t.first(said{who: host, what: what}) {
-		t.log.Warn(text, "from", host, "error", err.Error())
+		t.log.Warn(text, "with", host, "error", err.Error())
 	}
 }
 

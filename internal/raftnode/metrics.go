@@ -1,7 +1,6 @@
 package raftnode
 
 import (
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -180,29 +179,15 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(c.last, float64(s.LastLogIndex))
 	gauge(c.commit, float64(s.CommitIndex))
 	gauge(c.logSize, float64(s.LogFileSize))
-	c.snapshot(gauge)
+	gauge(c.snapshotIndex, float64(s.LastSnapshotIndex))
+	began := 0.0
+	if !s.SnapshotTime.IsZero() {
+		began = float64(s.SnapshotTime.UnixMilli()) / 1000
+	}
+	gauge(c.snapshotTime, began)
+	gauge(c.snapshotBytes, float64(s.SnapshotSize))
 	e := c.n.events
 	for _, of := range []prometheus.Collector{e.leaderChanges, e.snapshots, e.appends} {
 		of.Collect(ch)
 	}
-}
-
-func (c *collector) snapshot(gauge func(*prometheus.Desc, float64, ...string)) {
-	var newest raft.SnapshotMeta
-	if list, err := c.n.snapshots.List(); err == nil && len(list) > 0 {
-		newest = *list[0]
-	}
-	gauge(c.snapshotIndex, float64(newest.Index))
-	gauge(c.snapshotTime, snapshotBegan(newest.ID))
-	gauge(c.snapshotBytes, float64(newest.Size))
-}
-
-// snapshotBegan reads the time from a snapshot's name, term-index-milliseconds; the
-// library tells it nowhere else.
-func snapshotBegan(id string) float64 {
-	at, err := strconv.ParseInt(id[strings.LastIndexByte(id, '-')+1:], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return float64(at) / 1000
 }

@@ -242,7 +242,8 @@ func TestStats(t *testing.T) {
 	s := n.Stats()
 	term, _ := n.Term()
 	if s.State != "Leader" || s.Term != term || s.LeaderID != "m1" || s.LastLogIndex != index ||
-		s.CommitIndex != index || s.LastContact != 0 || s.LogFileSize == 0 || s.LastSnapshotIndex != 0 {
+		s.CommitIndex != index || s.LastContact != 0 || s.LogFileSize == 0 || s.LastSnapshotIndex != 0 ||
+		s.Members != 1 || s.Voters != 1 || !s.SnapshotTime.IsZero() || s.SnapshotSize != 0 {
 		t.Errorf("stats: %+v", s)
 	}
 }
@@ -258,7 +259,7 @@ func TestSnapshotAndPrepare(t *testing.T) {
 		propose(t, n, fmt.Sprint("c", i))
 	}
 	ok(t, n.raft.Snapshot().Error())
-	if n.Stats().LastSnapshotIndex == 0 {
+	if s := n.Stats(); s.LastSnapshotIndex == 0 || s.SnapshotSize == 0 || time.Since(s.SnapshotTime).Abs() > patience {
 		t.Error("the snapshot is not in the stats")
 	}
 	propose(t, n, "after")
