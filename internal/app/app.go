@@ -40,11 +40,12 @@ type Options struct {
 	Logger *slog.Logger // default: discard
 	// LogLevel is the logger's level, which a reload changes; may be nil.
 	LogLevel *slog.LevelVar
-	// Now is the wall clock (default time.Now). Dial and RaftListener replace TCP between masters.
-	// All are for tests.
-	Now          func() time.Time
-	Dial         func(ctx context.Context, network, address string) (net.Conn, error)
-	RaftListener net.Listener
+	// WallOffset is how far the wall clock is to be taken for ahead of the system's, SinceBoot a clock
+	// that counts suspend (default the system's). Dial and Listen replace the network. All are for tests.
+	WallOffset func() time.Duration
+	SinceBoot  func() (time.Duration, error)
+	Dial       func(ctx context.Context, network, address string) (net.Conn, error)
+	Listen     func(ctx context.Context, network, address string) (net.Listener, error)
 }
 
 // Addresses are where a node listens, with the ports that were bound.
@@ -204,18 +205,19 @@ func (a *App) newServices(ctx context.Context, client *rpc.BackendClient, sends 
 	registry := refreshers(references)
 	a.releaser = release.New(release.Config{
 		State: a.machine, Journal: servingJournal{leading{a}, a.journal}, Open: lance.Open, Refresh: refreshOnce(registry),
-		Sending: sends.Active, Now: a.now, Logger: a.log.With("part", "release"),
+		Sending: sends.Active, Now: time.Now, WallOffset: a.opts.WallOffset, ClockAgrees: a.members.AgreesWithMajority, Logger: a.log.With("part", "release"),
 	})
 	a.dispatcher, err = dispatch.New(dispatch.Config{
 		Proposer: a.journal, Reader: a.machine, Sender: sender{client}, Liveness: a.monitor, Term: a.node, Barrier: barrier{a},
 		Membership: a.members, ClockAgreement: a.members, Resolver: references,
 		Refreshers: registry, Sends: sends, Logger: a.log.With("part", "dispatch"), Registerer: a.registry,
+		Clock: a.bootClock(), WallOffset: a.opts.WallOffset,
 	})
 	if err != nil {
 		return err
 	}
 	a.retention, err = retention.New(retention.Config{
-		Proposer: a.journal, Reader: a.machine, Clock: a.members,
+		Proposer: a.journal, Reader: a.machine, Clock: a.members, Now: a.now,
 		Logger: a.log.With("part", "retention"), Registerer: a.registry,
 	})
 	return err

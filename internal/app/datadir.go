@@ -59,7 +59,7 @@ func (a *App) takeDataDir() error {
 		return err
 	}
 	a.onStop("lock of the data directory", func(context.Context) error { return lock.release() })
-	if _, err := settleDataDir(a.cfg.DataDir, func(string) {}); err != nil {
+	if err := settleDataDir(a.cfg.DataDir, func(string) {}); err != nil {
 		return err
 	}
 	id, err := openDataDir(a.cfg.DataDir, a.cfg.NodeID)

@@ -5,11 +5,13 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"net"
 	"time"
 
 	"github.com/lancemaster/lancemaster/internal/cluster"
 	"github.com/lancemaster/lancemaster/internal/command"
 	"github.com/lancemaster/lancemaster/internal/config"
+	"github.com/lancemaster/lancemaster/internal/dispatch"
 	"github.com/lancemaster/lancemaster/internal/job"
 	"github.com/lancemaster/lancemaster/internal/peer"
 	"github.com/lancemaster/lancemaster/internal/rpc"
@@ -23,10 +25,22 @@ const methodForward = "forward"
 
 // now reads the wall clock.
 func (a *App) now() time.Time {
-	if a.opts.Now != nil {
-		return a.opts.Now()
+	if a.opts.WallOffset != nil {
+		return time.Now().Add(a.opts.WallOffset())
 	}
 	return time.Now()
+}
+
+// sinceBoot makes a function a dispatch.Clock.
+type sinceBoot func() (time.Duration, error)
+
+func (s sinceBoot) SinceBoot() (time.Duration, error) { return s() }
+
+func (a *App) bootClock() dispatch.Clock {
+	if a.opts.SinceBoot == nil {
+		return nil
+	}
+	return sinceBoot(a.opts.SinceBoot)
 }
 
 // listenToPeers opens the Raft port. Until the node knows its members it refuses
@@ -34,6 +48,12 @@ func (a *App) now() time.Time {
 func (a *App) listenToPeers() (err error) {
 	handlers := cluster.Handlers(a.known.Load)
 	handlers[methodForward] = peer.Handler{Timeout: rpc.ForwardTimeout, Do: a.onForward}
+	var listener net.Listener
+	if a.opts.Listen != nil {
+		if listener, err = a.opts.Listen(context.Background(), "tcp", a.cfg.RaftListen); err != nil {
+			return err
+		}
+	}
 	a.endpoint, err = peer.Listen(peer.Config{
 		Bind: a.cfg.RaftListen, Advertise: a.cfg.RaftAdvertise, Self: func() peer.Identity {
 			if c := a.known.Load(); c != nil {
@@ -48,7 +68,7 @@ func (a *App) listenToPeers() (err error) {
 			return false, errStarting
 		},
 		Handlers: handlers, Logger: a.log.With("part", "peer"), Registerer: a.registry,
-		Dial: a.opts.Dial, Listener: a.opts.RaftListener,
+		Dial: a.opts.Dial, Listener: listener,
 	})
 	if err != nil {
 		return err

@@ -102,7 +102,7 @@ func (o *Offline) lock() (*dataLock, error) {
 	}
 	err = unusedFiles(o.DataDir)
 	if err == nil {
-		_, err = settleDataDir(o.DataDir, o.step)
+		err = settleDataDir(o.DataDir, o.step)
 	}
 	if err != nil {
 		return nil, errors.Join(err, lock.release())
@@ -207,7 +207,7 @@ func (o *Offline) replace(cause func(OfflinePlan) string, build func(dir string)
 	result, err := o.buildAndMove(cause, build)
 	if err != nil {
 		// Before the move has begun this takes the room back; after it, it finishes the move.
-		if _, settling := settleDataDir(o.DataDir, o.step); settling != nil {
+		if settling := settleDataDir(o.DataDir, o.step); settling != nil {
 			err = errors.Join(err, settling)
 		}
 		return nil, err
@@ -246,7 +246,7 @@ func (o *Offline) buildAndMove(cause func(OfflinePlan) string, build func(dir st
 		return nil, err
 	}
 	o.step("move durable")
-	if _, err := settleDataDir(o.DataDir, o.step); err != nil {
+	if err := settleDataDir(o.DataDir, o.step); err != nil {
 		return nil, err
 	}
 	result := &OfflineResult{OfflinePlan: plan, InstanceID: id.InstanceID}
@@ -265,18 +265,26 @@ func (o *Offline) alone() []raftnode.Server {
 	return []raftnode.Server{{ID: o.NodeID, Address: o.Address, Voter: true}}
 }
 
-// withContext makes a reader end with a context.
-type withContext struct {
+// endingReader makes reading end with a context.
+type endingReader struct {
 	ctx context.Context // io.Reader has no argument for it
-	io.ReadSeeker
+	io.Reader
 }
 
-func (r withContext) Read(p []byte) (int, error) {
+func (r endingReader) Read(p []byte) (int, error) {
 	if err := context.Cause(r.ctx); err != nil {
 		return 0, err
 	}
-	return r.ReadSeeker.Read(p)
+	return r.Reader.Read(p)
 }
+
+// endingFile is a file whose reading ends with a context.
+type endingFile struct {
+	endingReader
+	io.Seeker
+}
+
+func fileWith(ctx context.Context, f *os.File) endingFile { return endingFile{endingReader{ctx, f}, f} }
 
 // maxCause bounds what is journaled of where data came from, in bytes.
 const maxCause = 1024

@@ -71,7 +71,7 @@ func InspectSnapshot(ctx context.Context, path string) (*SnapshotContent, error)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the snapshot file: %w", err)
 	}
-	saved, sum, err := verified(withContext{ctx, f})
+	saved, sum, err := verified(fileWith(ctx, f))
 	if err != nil {
 		return nil, fmt.Errorf("%s is refused: %w", path, err)
 	}

@@ -105,7 +105,7 @@ func side(t *testing.T, dir string, old identity, oldSum job.Hash) (isNew bool) 
 			t.Error(err)
 		}
 	}()
-	if _, err := settleDataDir(dir, func(string) {}); err != nil {
+	if err := settleDataDir(dir, func(string) {}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{unfinishedDir, newDataDir} {
@@ -208,14 +208,14 @@ func TestARestoreSurvivesKills(t *testing.T) {
 		var kept string
 		killEverywhere(t, func(t *testing.T) (string, identity, job.Hash) {
 			dir, id, oldSum := oldDir(t, testCluster, 2)
-			kept = fingerprintOf(t, dir)
+			kept = fingerprint(t, dir)
 			return dir, id, oldSum
 		}, words, func(t *testing.T, dir string) {
 			t.Helper()
 			check(t, dir)
 			const aside = "replaced-20260301T120000Z"
 			wantFiles(t, dir, lockFile, identityFile, raftDir, aside, stateFile)
-			if got := fingerprintOf(t, filepath.Join(dir, aside)); got != kept {
+			if got := fingerprint(t, filepath.Join(dir, aside)); got != kept {
 				t.Errorf("kept is\n%s\nof\n%s", got, kept)
 			}
 		})
@@ -234,7 +234,7 @@ func TestAMoveThatIsDamagedIsRefused(t *testing.T) {
 		writeFile(t, filepath.Join(dir, newDataDir, moveFile), text)
 		writeFile(t, filepath.Join(dir, newDataDir, identityFile), "new")
 		before := fingerprint(t, dir)
-		if _, err := settleDataDir(dir, func(string) {}); err == nil || !strings.Contains(err.Error(), "is damaged") {
+		if err := settleDataDir(dir, func(string) {}); err == nil || !strings.Contains(err.Error(), "is damaged") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if after := fingerprint(t, dir); after != before {

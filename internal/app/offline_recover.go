@@ -94,11 +94,8 @@ func (o *Offline) member() (identity, error) {
 
 // build makes the new content in dir from a copy of the old.
 func (o *RecoverOptions) build(ctx context.Context, dir string, plan OfflinePlan, id identity) (OfflinePlan, error) {
-	for _, name := range []string{stateFile, raftDir} {
-		if err := copyTree(ctx, filepath.Join(o.DataDir, name), filepath.Join(dir, name)); err != nil {
-			return plan, fmt.Errorf("cannot copy the data, which needs as much free space again: %w", err)
-		}
-		o.step(name + " copied")
+	if err := o.copy(ctx, dir); err != nil {
+		return plan, fmt.Errorf("cannot copy the data, which needs as much free space again: %w", err)
 	}
 	if err := o.recoverCopy(ctx, dir); err != nil {
 		return plan, err
@@ -111,6 +108,22 @@ func (o *RecoverOptions) build(ctx context.Context, dir string, plan OfflinePlan
 		plan.NewIncarnation, err = o.incarnation(plan.Incarnation, id.known())
 	}
 	return plan, err
+}
+
+func (o *RecoverOptions) copy(ctx context.Context, dir string) error {
+	state, err := os.Open(filepath.Join(o.DataDir, stateFile))
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(copyFile(ctx, state, filepath.Join(dir, stateFile)), state.Close()); err != nil {
+		return err
+	}
+	o.step("state copied")
+	if err := copyTree(ctx, filepath.Join(o.DataDir, raftDir), filepath.Join(dir, raftDir)); err != nil {
+		return err
+	}
+	o.step("log copied")
+	return nil
 }
 
 func (o *RecoverOptions) recoverCopy(ctx context.Context, dir string) error {
@@ -132,37 +145,34 @@ func (o *RecoverOptions) recoverCopy(ctx context.Context, dir string) error {
 	return errors.Join(err, m.Close())
 }
 
-// copyTree copies a file, or a directory with all in it.
+// copyTree copies a directory with all in it.
 func copyTree(ctx context.Context, from, to string) error {
-	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
+	source := os.DirFS(from)
+	return fs.WalkDir(source, ".", func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		relative, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		target := filepath.Join(to, relative)
+		target := filepath.Join(to, filepath.FromSlash(path))
 		switch {
 		case e.IsDir():
 			return os.Mkdir(target, 0o700)
 		case !e.Type().IsRegular():
-			return fmt.Errorf("%s is no regular file", path)
+			return fmt.Errorf("%s in %s is no regular file", path, from)
 		}
-		return copyFile(ctx, path, target)
+		in, err := source.Open(path)
+		if err != nil {
+			return err
+		}
+		return errors.Join(copyFile(ctx, in, target), in.Close())
 	})
 }
 
-func copyFile(ctx context.Context, from, to string) (err error) {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = in.Close() }() // it was only read
+// copyFile copies what a file holds to one that must not be there.
+func copyFile(ctx context.Context, from io.Reader, to string) error {
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(out, withContext{ctx, in})
+	_, err = io.Copy(out, endingReader{ctx, from})
 	return errors.Join(err, out.Close())
 }

@@ -71,8 +71,12 @@ func lostMember(t *testing.T) (dir string, id identity, sum, want job.Hash, end 
 
 func copyState(t *testing.T, dir string) string {
 	t.Helper()
+	state, err := os.Open(stateIn(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
 	path := filepath.Join(t.TempDir(), stateFile)
-	if err := copyFile(t.Context(), stateIn(dir), path); err != nil {
+	if err := errors.Join(copyFile(t.Context(), state, path), state.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -87,7 +91,7 @@ func recoverOptions(dir string) RecoverOptions {
 // All that the disk has counts, the node leads alone, and what was there before is kept.
 func TestARecoveredNodeGoesOn(t *testing.T) {
 	dir, old, _, want, end := lostMember(t)
-	kept := fingerprintOf(t, dir)
+	kept := fingerprint(t, dir)
 	var asked []OfflinePlan
 	o := recoverOptions(dir)
 	o.ExpectCluster = testCluster
@@ -106,7 +110,7 @@ func TestARecoveredNodeGoesOn(t *testing.T) {
 	if result.KeptIn != aside {
 		t.Errorf("the former content is in %s", result.KeptIn)
 	}
-	if got := fingerprintOf(t, aside); got != kept {
+	if got := fingerprint(t, aside); got != kept {
 		t.Errorf("kept is\n%s\nof\n%s", got, kept)
 	}
 	wantFiles(t, dir, lockFile, identityFile, raftDir, filepath.Base(aside), stateFile)

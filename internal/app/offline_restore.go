@@ -42,7 +42,7 @@ func Restore(ctx context.Context, o RestoreOptions) (*OfflineResult, error) {
 		return nil, fmt.Errorf("cannot read the snapshot file: %w", err)
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	saved, sum, err := verified(withContext{ctx, f})
+	saved, sum, err := verified(fileWith(ctx, f))
 	if err != nil {
 		return nil, fmt.Errorf("%s is refused: %w", o.File, err)
 	}

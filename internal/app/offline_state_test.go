@@ -86,7 +86,7 @@ func (a *author) apply(commands ...job.Command) {
 	for i, response := range a.machine.ApplyBatch(a.entries(commands...)) {
 		r, ok := response.(*fsm.Result)
 		if !ok || r.Err != nil || r.Refusal != nil {
-			a.t.Fatalf("command %d, %T, is answered by %+v", i, commands[i], response)
+			a.t.Fatalf("command %d of %T... is answered by %+v", i, commands[0], response)
 		}
 	}
 }

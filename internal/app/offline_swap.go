@@ -78,22 +78,21 @@ func commitMove(dir string, m move, step func(string)) error {
 }
 
 // settleDataDir brings a directory that a crash may have left in the middle of a move to one side of
-// it, and says whether it was the far one. The caller holds the directory's lock.
-func settleDataDir(dir string, step func(string)) (finished bool, err error) {
-	_, err = os.Lstat(filepath.Join(dir, newDataDir))
+// it. The caller holds the directory's lock.
+func settleDataDir(dir string, step func(string)) error {
+	_, err := os.Lstat(filepath.Join(dir, newDataDir))
 	switch {
 	case err == nil:
 		if err := finishMove(dir, step); err != nil {
-			return false, fmt.Errorf("cannot finish the restore or recovery of %s that was interrupted: %w", dir, err)
+			return fmt.Errorf("cannot finish the restore or recovery of %s that was interrupted: %w", dir, err)
 		}
-		finished = true
 	case !errors.Is(err, fs.ErrNotExist):
-		return false, fmt.Errorf("cannot use the data directory: %w", err)
+		return fmt.Errorf("cannot use the data directory: %w", err)
 	}
 	if err := os.RemoveAll(filepath.Join(dir, unfinishedDir)); err != nil {
-		return finished, fmt.Errorf("cannot remove what an interrupted restore or recovery left: %w", err)
+		return fmt.Errorf("cannot remove what an interrupted restore or recovery left: %w", err)
 	}
-	return finished, nil
+	return nil
 }
 
 // finishMove puts new content in place. What of it is still in its own directory has not been moved,

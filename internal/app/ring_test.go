@@ -132,8 +132,8 @@ func newRing(t *testing.T) *ring {
 	})
 	r.journal = newJournal(s, slog.New(slog.DiscardHandler), prometheus.NewRegistry(), func(res *fsm.Result) { r.releaser.Applied(res.Changes) })
 	r.releaser = release.New(release.Config{
-		Sending: func(job.ID) bool { return false },
-		State:   m, Journal: r.journal, Now: func() time.Time { return time.Now().Add(time.Duration(r.passed.Load())) },
+		Sending: func(job.ID) bool { return false }, ClockAgrees: func() bool { return true },
+		State: m, Journal: r.journal, Now: func() time.Time { return time.Now().Add(time.Duration(r.passed.Load())) },
 		Open: func(context.Context, string) (*lance.Dataset, error) { return &lance.Dataset{}, nil },
 		Refresh: func(_ context.Context, _ *job.Catalog, rec *job.Record) error {
 			r.verified(rec.ID)

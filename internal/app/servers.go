@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"net"
 
 	"github.com/lancemaster/lancemaster/internal/admission"
 	"github.com/lancemaster/lancemaster/internal/config"
@@ -29,7 +30,7 @@ func (a *App) startServers(ctx context.Context) error {
 	}
 	client := rpc.NewBackendClient(rpc.BackendClientConfig{
 		Protocol: protocol(a.cfg.BackendProtocol), Framed: a.cfg.BackendProtocol.Framed,
-		TLS: a.certs.client(tlsconf.UseBackend, tlsconf.Expect{Role: tlsconf.RoleBackend}),
+		TLS: a.certs.client(tlsconf.UseBackend, tlsconf.Expect{Role: tlsconf.RoleBackend}), Dial: a.opts.Dial,
 	})
 	if err := a.newServices(ctx, client, sends); err != nil {
 		return err
@@ -55,7 +56,7 @@ func (a *App) startReports(ctx context.Context, sends *dispatch.Sends, m *rpc.Me
 		return nil, fmt.Errorf("report.tls: %w", err)
 	}
 	a.report, err = rpc.NewReportServer(rpc.ListenConfig{
-		Address: a.cfg.ReportListen, Protocol: protocol(a.cfg.ReportProtocol), Framed: a.cfg.ReportProtocol.Framed, TLS: secure,
+		Address: a.cfg.ReportListen, Protocol: protocol(a.cfg.ReportProtocol), Framed: a.cfg.ReportProtocol.Framed, TLS: secure, Listen: a.listen(),
 	}, reports)
 	if err != nil {
 		return nil, err
@@ -83,7 +84,7 @@ func (a *App) startAdmin(ctx context.Context, reports *rpc.Reports, m *rpc.Metri
 	if err != nil {
 		return fmt.Errorf("admin.tls: %w", err)
 	}
-	a.admin, err = rpc.NewAdminServer(rpc.ListenConfig{Address: a.cfg.AdminListen, TLS: secure}, admin)
+	a.admin, err = rpc.NewAdminServer(rpc.ListenConfig{Address: a.cfg.AdminListen, TLS: secure, Listen: a.listen()}, admin)
 	if err != nil {
 		return err
 	}
@@ -106,7 +107,8 @@ func (a *App) startHTTP() error {
 	}
 	a.http, err = httpserver.Start(httpserver.Options{
 		Address: a.cfg.HTTPListen, TLS: secure, CertForDetails: a.cfg.HTTPTLS == tlsMutual, DebugAddress: a.cfg.DebugListen,
-		Ready: a.Ready, Standby: a.standby, Leader: a.leaderOverHTTP,
+		Listen: a.opts.Listen,
+		Ready:  a.Ready, Standby: a.standby, Leader: a.leaderOverHTTP,
 		Metrics: metrics.Handler(a.registry), Logger: a.log.With("part", "http"),
 	})
 	if err != nil {
@@ -152,6 +154,16 @@ func (a *App) leaderOverHTTP() (httpserver.Leader, bool) {
 		l.AdminAddress, l.ReportAddress, l.HTTPAddress = at.AdminAddress, at.ReportAddress, at.HTTPAddress
 	}
 	return l, true
+}
+
+// listen is what makes the Thrift services' listeners; nil for the default.
+func (a *App) listen() func(context.Context, string) (net.Listener, error) {
+	if a.opts.Listen == nil {
+		return nil
+	}
+	return func(ctx context.Context, address string) (net.Listener, error) {
+		return a.opts.Listen(ctx, "tcp", address)
+	}
 }
 
 // serve starts a service that listens where the configuration key says.

@@ -146,7 +146,12 @@ func (s *snapshots) make(ctx context.Context) (rpc.SnapshotInfo, *os.File, error
 		return rpc.SnapshotInfo{}, nil, err
 	}
 	defer e.Release()
-	if free, known := s.free(s.dir); known && free < uint64(e.Header.SnapshotSize())+snapshotReserve { //nolint:gosec // a size is positive
+	if e.Header.ClusterID == 0 || e.Header.Applied.Index == 0 {
+		return rpc.SnapshotInfo{}, nil, &job.Refusal{
+			Code: job.CodeNotFormed, Message: "no snapshot was made: this master does not know of the cluster's formation yet", Next: "try again when it does, or ask another master",
+		}
+	}
+	if free, known := s.free(s.dir); known && free < uint64(e.Header.SnapshotSize())+snapshotReserve {
 		return rpc.SnapshotInfo{}, nil, noRoom(fmt.Sprintf("it needs %d bytes in the data directory and %d are free; %d must stay free for the journal",
 			e.Header.SnapshotSize(), free, snapshotReserve))
 	}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -383,7 +384,7 @@ func TestADamagedSnapshotFileIsRefused(t *testing.T) {
 		}
 	}
 	// Every byte counts.
-	for n := 0; n < 300; n++ {
+	for n := range 300 {
 		if try(flip(n)) == nil {
 			t.Errorf("with byte %d flipped it is taken", n)
 		}
@@ -401,8 +402,48 @@ func TestAStateBeforeFormationIsNoBackup(t *testing.T) {
 	dir := t.TempDir()
 	a := openState(t, stateIn(dir))
 	s := snapshotsOf(t, dir, a.machine.Export)
-	data := readAll(t, s, begun(t, s).ID, 1<<20)
-	if _, err := openSaved(bytes.NewReader(data)); err == nil || !strings.Contains(err.Error(), "before any cluster was formed") {
+	if _, err := s.Begin(t.Context()); !job.IsCode(err, job.CodeNotFormed) {
 		t.Errorf("got %v", err)
+	}
+	path, _, _ := saveState(t, a)
+	if _, err := InspectSnapshot(t.Context(), path); err == nil || !strings.Contains(err.Error(), "before any cluster was formed") {
+		t.Errorf("a file of it: %v", err)
+	}
+}
+
+// What a file holds is shown as it is, and without what is nobody's business.
+func TestInspect(t *testing.T) {
+	a := newState(t, filepath.Join(t.TempDir(), stateFile), testCluster, 3)
+	a.apply(job.Cancel{Header: job.Header{At: 9000, Actor: "ann"}, Job: 2})
+	path, _, at := saveState(t, a)
+	t.Setenv("TMPDIR", t.TempDir())
+	c, err := InspectSnapshot(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFiles(t, os.Getenv("TMPDIR"))
+	if len(c.SHA256) != 64 || c.Size != fileSize(t, path) || c.CreatedAt != int64(testDescription().CreatedAt) || c.CreatedBy != "m1" || c.Version != "v0.1.0" {
+		t.Errorf("the file is %+v", c)
+	}
+	if c.ClusterID != testCluster || c.FormedAt != 1000 || c.Incarnation != testBefore || c.Level != 1 || c.Index != at.Index || c.Term != testTerm || c.Quarantined {
+		t.Errorf("the cluster is %+v", c)
+	}
+	if want := []StateCount{{"PENDING", "NOT_REQUIRED", 2}, {"NOT_COMMITTED", "NOT_REQUIRED", 1}}; !slices.Equal(c.Jobs, want) || c.OpenJobs != 2 {
+		t.Errorf("the jobs are %+v, open are %d", c.Jobs, c.OpenJobs)
+	}
+	if want := []SnapshotCatalog{{"lake", "s3", "none"}}; !slices.Equal(c.Catalogs, want) {
+		t.Errorf("the catalogs are %+v", c.Catalogs)
+	}
+	if want := []SnapshotBackend{{1, "10.0.0.7:9060", "active"}}; !slices.Equal(c.Backends, want) {
+		t.Errorf("the backends are %+v", c.Backends)
+	}
+	if want := []SnapshotSetting{
+		{"admission.enabled", "true", "false"}, {"admission.max_unresolved_global", "50000", "256"},
+		{"admission.max_unresolved_per_catalog", "50000", "64"}, {"admission.max_unresolved_per_table", "50000", "8"},
+	}; !slices.Equal(c.Settings, want) {
+		t.Errorf("the settings are %+v", c.Settings)
+	}
+	if len(c.Members) != 3 || c.Members[0].NodeID != "m1" || c.Members[0].Address == "" || c.Tokens != 0 {
+		t.Errorf("the members are %+v, the tokens %d", c.Members, c.Tokens)
 	}
 }

@@ -19,6 +19,8 @@ func (a *cli) configCmd() *cobra.Command {
 environment and flags. No master is called. What all masters share is in the settings instead.
 
 ` + exitPlain,
+		Example: `  lancemaster config check --config /etc/lancemaster/lancemaster.yaml
+  lancemaster config show`,
 	}, a.configCheckCmd(), a.configShowCmd())
 }
 

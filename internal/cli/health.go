@@ -20,18 +20,28 @@ const healthTimeout = 5 * time.Second
 
 func (a *cli) healthCmd() *cobra.Command {
 	var probe string
+	var live, standbyOK bool
 	cmd := a.leaf(&cobra.Command{
 		Use:   "health",
 		Short: "Ask masters whether they are ready, and say why not",
 		Long: `Ask every master of --addr itself, not through the leader, whether it is ready to serve, and say why not.
-With --http ask one master's /readyz instead (default port 8030), as a load balancer would; it gets 5s.
+The leader is ready; a master that does not lead and knows the leader stands by, which is as good: it
+forwards what it is asked.
 
-Exit status: 0 all ready, 1 one is not ready or does not answer, 2 wrong usage.`,
+With --http ask one master over HTTP instead (default port 8030), as a load balancer or a container's probe
+would; it gets 5s. /readyz is the leader's; --standby-ok lets those that stand by pass too; --live asks
+/livez, which needs no leader and no quorum.
+
+Exit status: 0 all are ready or stand by, 1 one does not or does not answer, 2 wrong usage.`,
 		Example: `  lancemaster health
   lancemaster health --addr 10.0.0.1:9021,10.0.0.2:9021,10.0.0.3:9021
-  lancemaster health --http 127.0.0.1:8030`,
+  lancemaster health --http 127.0.0.1:8030 --standby-ok
+  lancemaster health --http 127.0.0.1:8030 --live`,
 	}, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
 		if !cmd.Flags().Changed("http") {
+			if live || standbyOK {
+				return usagef("--live and --standby-ok go with --http")
+			}
 			return a.withClient(func(c *client.Client) error { return a.health(ctx, c) })
 		}
 		if cmd.Flags().Changed("addr") {
@@ -40,8 +50,18 @@ Exit status: 0 all ready, 1 one is not ready or does not answer, 2 wrong usage.`
 		if _, _, err := net.SplitHostPort(probe); err != nil {
 			return usagef("--http %q is not host:port", probe)
 		}
-		return a.readyz(ctx, probe)
+		switch {
+		case live && standbyOK:
+			return usagef("--live and --standby-ok exclude each other")
+		case live:
+			return a.probe(ctx, probe, "/livez", "alive")
+		case standbyOK:
+			return a.probe(ctx, probe, "/readyz?standbyok", "ready or standing by")
+		}
+		return a.probe(ctx, probe, "/readyz", "ready")
 	})
+	cmd.Flags().BoolVar(&live, "live", false, "with --http: ask /livez, whether the process works at all")
+	cmd.Flags().BoolVar(&standbyOK, "standby-ok", false, "with --http: a master that stands by passes")
 	cmd.Flags().StringVar(&probe, "http", "", "host:port of a master's HTTP server, such as 127.0.0.1:8030")
 	return cmd
 }
@@ -50,8 +70,16 @@ Exit status: 0 all ready, 1 one is not ready or does not answer, 2 wrong usage.`
 type masterHealth struct {
 	Address string         `json:"address"`
 	Ready   bool           `json:"ready"`
+	Standby bool           `json:"standby,omitempty"`
 	Reason  string         `json:"reason,omitempty"` // why it is not ready
 	Status  *client.Status `json:"status,omitempty"`
+}
+
+func (h masterHealth) state() string {
+	if h.Standby {
+		return "standby"
+	}
+	return yesNo(h.Ready)
 }
 
 func (a *cli) health(ctx context.Context, c *client.Client) error {
@@ -66,15 +94,16 @@ func (a *cli) health(ctx context.Context, c *client.Client) error {
 			h.Reason = err.Error()
 		} else {
 			h.Status, h.Ready, h.Reason = s, s.Ready, s.NotReadyReason
+			h.Standby = !s.Ready && s.RaftState == "Follower" && s.LeaderID != "" && s.LeaderID != s.NodeID
 		}
-		value.Ready = value.Ready && h.Ready
+		value.Ready = value.Ready && (h.Ready || h.Standby)
 		value.Masters = append(value.Masters, h)
 	}
 	err := a.print(value, func(out *bytes.Buffer) {
 		t := newTable(out, "ADDRESS", "READY", "NODE", "RAFT", "TERM", "APPLIED", "LEADER", "VERSION", "WHY NOT")
 		for _, h := range value.Masters {
 			if s := h.Status; s != nil {
-				t.row(h.Address, yesNo(h.Ready), s.NodeID, s.RaftState, number(s.RaftTerm), number(s.AppliedIndex), s.LeaderID, s.Version, h.Reason)
+				t.row(h.Address, h.state(), s.NodeID, s.RaftState, number(s.RaftTerm), number(s.AppliedIndex), s.LeaderID, s.Version, h.Reason)
 			} else {
 				t.row(h.Address, "no", "", "", "", "", "", "", h.Reason)
 			}
@@ -87,11 +116,11 @@ func (a *cli) health(ctx context.Context, c *client.Client) error {
 	return err
 }
 
-// readyz asks over HTTP.
-func (a *cli) readyz(ctx context.Context, address string) error {
+// probe asks one path over HTTP; state is what a good answer means.
+func (a *cli) probe(ctx context.Context, address, path, state string) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, http.NoBody)
 	if err != nil {
 		return usagef("--http: %v", err)
 	}
@@ -109,10 +138,10 @@ func (a *cli) readyz(ctx context.Context, address string) error {
 	}
 	err = a.print(h, func(out *bytes.Buffer) {
 		if h.Ready {
-			fmt.Fprintf(out, "%s is ready\n", address)
+			fmt.Fprintf(out, "%s is %s\n", address, state)
 			return
 		}
-		fmt.Fprintf(out, "%s is not ready: %s\n", address, clean(h.Reason))
+		fmt.Fprintf(out, "%s is not %s: %s\n", address, state, clean(h.Reason))
 	})
 	if err == nil && !h.Ready {
 		return &statusError{status: exitFailed}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -30,6 +31,8 @@ type Config struct {
 
 	// TLS, where set, is used for every connection.
 	TLS *tls.Config
+	// Dial, where set, replaces TCP below TLS.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	DialTimeout time.Duration // bound of one connection attempt; default 5s
 	CallTimeout time.Duration // bound of one attempt's answer; default 30s
@@ -89,11 +92,15 @@ const maxAddress = 300 // a DNS name has at most 253 bytes
 
 func notInAddress(r rune) bool { return r <= ' ' || r >= 0x7f }
 
+// checkAddress takes host:port, or unix:/path.
 func checkAddress(a string) error {
+	if path, ok := strings.CutPrefix(a, "unix:"); ok && strings.HasPrefix(path, "/") && len(a) <= maxAddress && !strings.ContainsFunc(a, notInAddress) {
+		return nil
+	}
 	host, port, err := net.SplitHostPort(a)
 	n, notNumber := strconv.ParseUint(port, 10, 16)
 	if err != nil || notNumber != nil || n == 0 || host == "" || len(a) > maxAddress || strings.ContainsFunc(a, notInAddress) {
-		return fmt.Errorf("%q is not the host:port of a master's admin service, such as 127.0.0.1:9021", a)
+		return fmt.Errorf("%q is not the host:port of a master's admin service, such as 127.0.0.1:9021, nor unix:/path", a)
 	}
 	return nil
 }

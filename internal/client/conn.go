@@ -28,7 +28,7 @@ func (c *Client) dial(ctx context.Context, address string) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.DialTimeout)
 	defer cancel()
 	n, err := thriftnet.Dial(ctx, address, thriftnet.ClientConfig{
-		TLS: c.cfg.TLS, MaxMessage: maxReply, MaxContainer: maxContainer,
+		TLS: c.cfg.TLS, Dial: c.cfg.Dial, MaxMessage: maxReply, MaxContainer: maxContainer,
 	})
 	if err != nil {
 		return nil, err

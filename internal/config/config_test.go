@@ -96,6 +96,8 @@ func TestRefusalsNameTheKey(t *testing.T) {
 		{"TLS mode", "", map[string]string{"raft.tls": "server"}, []string{`"server" is not one of off, mutual`}},
 		{"open admin service", "", map[string]string{"admin.listen": "10.0.0.1:9021"}, []string{"admin.tls: is off, and 10.0.0.1:9021 can be reached"}},
 		{"admin service without callers' names", "", map[string]string{"admin.listen": "0.0.0.0:9021", "admin.tls": "server", "tls.cert_file": "/c", "tls.key_file": "/k"}, []string{"admin.auth: is none"}},
+		{"relative socket", "", map[string]string{"admin.listen": "unix:sock"}, []string{`"unix:sock" is not unix:/absolute/path`}},
+		{"a socket with TLS", "", map[string]string{"admin.listen": "unix:/s", "admin.tls": "server", "tls.cert_file": "/c", "tls.key_file": "/k"}, []string{"a Unix socket has no use for it"}},
 		{"relative tokens file", "", map[string]string{"admin.tokens_file": "tokens"}, []string{"is not an absolute path"}},
 		{"open profiles", "", map[string]string{"http.debug_listen": "0.0.0.0:6060"}, []string{"profiles show what is in memory"}},
 		{"log format", "", map[string]string{"log.format": "xml"}, []string{`log.format: "xml" is not text or json`}},

@@ -31,7 +31,7 @@ func keys() []key {
 		{"report.advertise", "", "host:port of the report service as backends reach it; default: the bound address", text(func(c *Config) *string { return &c.ReportAdvertise })},
 		{"report.protocol", "binary", "Thrift protocol of the report service: binary, compact, binary-framed or compact-framed", protocol(func(c *Config) *Protocol { return &c.ReportProtocol })},
 		{"report.tls", "off", "TLS of the report service: off, server, or mutual, for which backends need a certificate of role backend", word(func(c *Config) *string { return &c.ReportTLS }, tlsModes...)},
-		{"admin.listen", "127.0.0.1:9021", "host:port of the admin service, which the command line uses", text(func(c *Config) *string { return &c.AdminListen })},
+		{"admin.listen", "127.0.0.1:9021", "host:port on which the admin service listens, which the command line uses; or unix:/absolute/path, which only this node's user may connect to", text(func(c *Config) *string { return &c.AdminListen })},
 		{"admin.tls", "off", "TLS of the admin service: off, server, or mutual, for which callers need a certificate that names their role", word(func(c *Config) *string { return &c.AdminTLS }, tlsModes...)},
 		{"admin.auth", "none", "none: callers without a token or certificate may do everything, which only a loopback address allows; required: they may do nothing", word(func(c *Config) *string { return &c.AdminAuth }, "none", "required")},
 		{"admin.tokens_file", "", "absolute path of a file with this node's own tokens, NAME ROLE SHA256HEX a line, for the first steps and for a cluster without a leader; empty: none", text(func(c *Config) *string { return &c.TokensFile })},

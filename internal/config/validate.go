@@ -24,9 +24,15 @@ func (c *Config) Validate() error {
 	}
 	c.validateMembers(fault)
 	listens := map[string]string{}
+	if path, ok := strings.CutPrefix(c.AdminListen, unixPrefix); ok && !filepath.IsAbs(path) {
+		fault("admin.listen", "%q is not unix:/absolute/path", c.AdminListen)
+	}
 	for _, a := range []struct{ key, value string }{
 		{"report.listen", c.ReportListen}, {"admin.listen", c.AdminListen}, {"http.listen", c.HTTPListen}, {"raft.listen", c.RaftListen},
 	} {
+		if a.key == "admin.listen" && strings.HasPrefix(a.value, unixPrefix) {
+			continue
+		}
 		port, err := checkAddress(a.value, true)
 		switch {
 		case err != nil:
@@ -156,6 +162,9 @@ func (c *Config) validateTLS(fault func(key, format string, args ...any)) {
 			fault(s.key, "mutual needs tls.ca_file, which certificates are held against")
 		}
 	}
+	if strings.HasPrefix(c.AdminListen, unixPrefix) && c.AdminTLS != "off" {
+		fault("admin.tls", "is %s, and a Unix socket has no use for it; its mode lets in only this node's user", c.AdminTLS)
+	}
 	if Loopback(c.AdminListen) {
 		return
 	}
@@ -179,8 +188,14 @@ func CheckRef(ref string) error {
 	return errors.New("a secret is given by reference: file:/absolute/path or env:NAME, never as its value")
 }
 
+// unixPrefix begins the address of a Unix socket.
+const unixPrefix = "unix:"
+
 // Loopback reports whether a listen address is reachable from this machine only.
 func Loopback(address string) bool {
+	if strings.HasPrefix(address, unixPrefix) {
+		return true
+	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return false

@@ -31,4 +31,12 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
+// wall is a moment by the wall clock.
+func (d *Dispatcher) wall(now time.Time) time.Time {
+	if d.cfg.WallOffset != nil {
+		return now.Add(d.cfg.WallOffset())
+	}
+	return now
+}
+
 func nowMillis(now time.Time) int64 { return now.UnixMilli() }

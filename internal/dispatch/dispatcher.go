@@ -96,7 +96,10 @@ type Config struct {
 	Refreshers     *refresh.Registry
 	Sends          *Sends // the process's one table
 
-	Clock      Clock     // nil: BootClock
+	Clock Clock // nil: BootClock
+	// WallOffset is how far the wall clock is to be taken for ahead of the system's; nil: not at all.
+	// Tests step the clock with it.
+	WallOffset func() time.Duration
 	Random     io.Reader // nil: crypto/rand
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer // nil: the metrics are not exported

@@ -135,7 +135,7 @@ func (a *attempt) build() (*job.Invocation, error) {
 	return &job.Invocation{
 		Job: rec.ID, DispatchRevision: rec.Revision + 1,
 		InvocationID: invocationID(random[16:]), ProcessEpoch: a.epoch,
-		DeadlineAt: job.Millis(nowMillis(time.Now()) + rec.Spec.ExecuteDeadline),
+		DeadlineAt: job.Millis(nowMillis(a.run.d.wall(time.Now())) + rec.Spec.ExecuteDeadline),
 		Mutation:   rec.Spec.Mutation, IndexName: rec.Target.IndexName, Column: rec.Spec.Column,
 		IndexType: rec.Spec.IndexType, PropertiesJSON: rec.Spec.PropertiesJSON,
 		IfNotExists: rec.Spec.IfNotExists, IfExists: rec.Spec.IfExists,

@@ -149,7 +149,7 @@ func (r *run) firstTry(rec *job.Record, retry time.Duration, now time.Time) time
 	if !r.d.cfg.ClockAgreement.AgreesWithMajority() {
 		return now.Add(retry)
 	}
-	return now.Add(remaining(owed.LastFailure.At+job.Millis(retry.Milliseconds()), retry, now))
+	return now.Add(remaining(owed.LastFailure.At+job.Millis(retry.Milliseconds()), retry, r.d.wall(now)))
 }
 
 // outOfDate reports whether the record was read before the newest thing this term

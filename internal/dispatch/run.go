@@ -312,7 +312,7 @@ func (r *run) propose(ctx context.Context, command job.Command) (job.Answer, end
 }
 
 func (r *run) header() job.Header {
-	return job.Header{At: job.Millis(nowMillis(time.Now())), Actor: job.ActorSystem}
+	return job.Header{At: job.Millis(nowMillis(r.d.wall(time.Now()))), Actor: job.ActorSystem}
 }
 
 // leads reports whether this master still leads the run's term.

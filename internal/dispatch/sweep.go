@@ -85,7 +85,7 @@ func (r *run) deadlineOf(rec *job.Record, e *send, now time.Time) time.Time {
 	}
 	if !st.deadline.fixed && r.d.cfg.ClockAgreement.AgreesWithMajority() {
 		st.deadline.fixed = true
-		at := now.Add(remaining(rec.Dispatch.DeadlineAt, full, now))
+		at := now.Add(remaining(rec.Dispatch.DeadlineAt, full, r.d.wall(now)))
 		if at.Before(st.deadline.at) {
 			st.deadline.at = at
 		}

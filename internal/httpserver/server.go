@@ -40,8 +40,10 @@ type Leader struct {
 
 // Options say what a Server serves.
 type Options struct {
-	Address string      // host:port; port 0 picks one
-	TLS     *tls.Config // nil: plain HTTP
+	Address string // host:port; port 0 picks one
+	// Listen makes the listeners; default: TCP.
+	Listen func(ctx context.Context, network, address string) (net.Listener, error)
+	TLS    *tls.Config // nil: plain HTTP
 	// CertForDetails refuses /leader and /metrics, but not /livez and /readyz, to whoever shows no client
 	// certificate. It is for a TLS that asks for certificates and does not require them, since probes
 	// often have none.
@@ -61,6 +63,7 @@ type Options struct {
 // Server is the HTTP side of one node.
 type Server struct {
 	log       *slog.Logger
+	make      func(ctx context.Context, network, address string) (net.Listener, error)
 	listeners []net.Listener
 	servers   []*http.Server
 	done      []chan struct{}
@@ -90,7 +93,11 @@ func Start(o Options) (*Server, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	s := &Server{log: o.Logger}
+	s := &Server{log: o.Logger, make: o.Listen}
+	if s.make == nil {
+		var lc net.ListenConfig
+		s.make = lc.Listen
+	}
 	if err := s.listen("http.listen", o.Address); err != nil {
 		return nil, err
 	}
@@ -117,7 +124,7 @@ func (o Options) check() error {
 }
 
 func (s *Server) listen(key, address string) error {
-	l, err := net.Listen("tcp", address)
+	l, err := s.make(context.Background(), "tcp", address)
 	if err != nil {
 		return fmt.Errorf("cannot listen on %s %s: %w", key, address, err)
 	}

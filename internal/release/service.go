@@ -42,7 +42,13 @@ type Config struct {
 	// setting that bounds it may have been lowered since.
 	Sending func(job.ID) bool
 	Now     func() time.Time // the wall clock, with the monotonic one
-	Logger  *slog.Logger
+	// WallOffset is how far the wall clock is to be taken for ahead of Now's; nil: not at all. Tests
+	// step the clock with it.
+	WallOffset func() time.Duration
+	// ClockAgrees tells whether the wall clock agrees with a majority of the masters. While it does
+	// not, what another master wrote of times is not believed.
+	ClockAgrees func() bool
+	Logger      *slog.Logger
 }
 
 const (
@@ -157,12 +163,19 @@ func invalidNote(why string) error {
 // had it may still write to a backend.
 func Wait(s job.Settings) time.Duration { return job.MaxSendWindow + s.RPCTimeout }
 
+func (s *Service) wallOffset() time.Duration {
+	if s.cfg.WallOffset == nil {
+		return 0
+	}
+	return s.cfg.WallOffset()
+}
+
 // tooEarly returns how long the job must still be left alone, at most what is to be
 // waited in all.
 func (s *Service) tooEarly(rec *job.Record) time.Duration {
 	var wait time.Duration
 	s.cfg.State.Read(func(live *job.Live) { wait = Wait(live.Settings()) })
-	left := max(wait-s.times.since(rec, s.cfg.Now()), 0)
+	left := max(wait-s.times.since(rec, s.cfg.Now(), s.wallOffset(), s.cfg.ClockAgrees()), 0)
 	if s.cfg.Sending(rec.ID) {
 		left = max(left, time.Second)
 	}

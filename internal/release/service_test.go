@@ -24,8 +24,10 @@ type bench struct {
 	did   []string
 
 	sending bool
-	open    error
-	refresh error
+	// clockDisagrees is what the masters' clocks do.
+	clockDisagrees bool
+	open           error
+	refresh        error
 	// during runs while the refresher does.
 	during func()
 	ctx    context.Context // the newest that the dataset or the refresher got
@@ -39,7 +41,8 @@ func newBench(t *testing.T) *bench {
 	b := &bench{state: jobtest.Formed(), now: time.UnixMilli(1_700_000_000_000)}
 	b.Service = release.New(release.Config{
 		State: b, Journal: b, Now: func() time.Time { return b.now },
-		Sending: func(id job.ID) bool { return b.sending && id == 1 },
+		Sending:     func(id job.ID) bool { return b.sending && id == 1 },
+		ClockAgrees: func() bool { return !b.clockDisagrees },
 		Open: func(ctx context.Context, locator string) (*lance.Dataset, error) {
 			b.did, b.ctx = append(b.did, "read "+locator), ctx
 			return &lance.Dataset{Version: 3}, b.open

@@ -62,21 +62,26 @@ func (t *times) prune(holds func(job.ID) bool) {
 
 // since returns how long ago the job became RUNNING or was quarantined, whichever
 // came last. It never says more than is known to have passed where this process
-// knows it, and elsewhere believes the wall clock unless that runs backwards.
-func (t *times) since(rec *job.Record, now time.Time) time.Duration {
+// knows it. Elsewhere it believes the wall clock, which is offset ahead of now's,
+// while that agrees with the other masters' and does not run backwards; else it
+// counts from when it was first asked.
+func (t *times) since(rec *job.Record, now time.Time, offset time.Duration, agrees bool) time.Duration {
 	last := max(rec.Dispatch.StartedAt, rec.QuarantinedAt)
-	wall := now.Sub(time.UnixMilli(int64(last))) // the wall clock: UnixMilli has no other
+	wall := now.Add(offset).Sub(time.UnixMilli(int64(last))) // the wall clock: UnixMilli has no other
 	quarantined := rec.QuarantinedAt > rec.Dispatch.StartedAt
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	m, known := t.byJob[rec.ID]
 	known = known && m.dispatch == rec.Dispatch.Revision
+	if !agrees {
+		wall = 0
+	}
 	switch {
 	case known && m.exact && !quarantined:
 		return now.Sub(m.at)
 	case known && !m.exact:
 		return max(wall, now.Sub(m.at))
-	case wall < 0 && rec.HoldsFence():
+	case (wall < 0 || !agrees) && rec.HoldsFence():
 		t.byJob[rec.ID] = moment{dispatch: rec.Dispatch.Revision, at: now}
 	}
 	return max(wall, 0)

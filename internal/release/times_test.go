@@ -90,6 +90,23 @@ func TestSteppedClock(t *testing.T) {
 	}
 }
 
+// What another master wrote of times is not believed while the clocks disagree: this
+// one's may have been stepped hours ahead. The wait then begins when somebody asks.
+func TestAClockThatDisagreesReleasesNothingEarly(t *testing.T) {
+	b := newBench(t)
+	b.clockDisagrees = true
+	b.now = b.now.Add(3 * time.Hour)
+	if r := b.tooEarly(t, 1); r.Next != "ask again in 1m11s" {
+		t.Errorf("told %q", r.Next)
+	}
+	b.now = b.now.Add(wait - time.Second)
+	_ = b.tooEarly(t, 1)
+	b.now = b.now.Add(time.Second)
+	if _, err := b.ask(1, "n"); err != nil {
+		t.Error(err)
+	}
+}
+
 // A job that another leader's wall clock puts into the future can be released once
 // the wait has passed since it was first asked for here.
 func TestClockBehind(t *testing.T) {

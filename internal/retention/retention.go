@@ -44,6 +44,7 @@ type Config struct {
 	Proposer   Proposer
 	Reader     Reader
 	Clock      ClockAgreement
+	Now        func() time.Time // the wall clock; nil: time.Now
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
@@ -74,6 +75,9 @@ func New(cfg Config) (*Service, error) {
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
 	}
 	s := &Service{cfg: cfg, metrics: newMetrics()}
 	if cfg.Registerer != nil {
@@ -163,7 +167,7 @@ func (s *Service) sweep(ctx context.Context) error {
 }
 
 func (s *Service) removeBatch(ctx context.Context) (int, error) {
-	now := time.Now()
+	now := s.cfg.Now()
 	before := job.Millis(now.Add(-s.settings().RetentionKeep).UnixMilli())
 	due, err := s.cfg.Reader.Closed(before, 1)
 	if err != nil || len(due) == 0 {

@@ -35,8 +35,9 @@ const defaultConnectTimeout = 10 * time.Second
 type BackendClientConfig struct {
 	Protocol thriftnet.Protocol // default binary
 	Framed   bool
-	TLS      func() *tls.Config // of the next dial; nil: plain TCP
-	Timeout  time.Duration      // of a call whose context has no deadline; default 60 s
+	TLS      func() *tls.Config                                                   // of the next dial; nil: plain TCP
+	Dial     func(ctx context.Context, network, address string) (net.Conn, error) // default: TCP
+	Timeout  time.Duration                                                        // of a call whose context has no deadline; default 60 s
 }
 
 // BackendClient dispatches invocations to backends and asks for their heartbeats. Each dispatch and
@@ -49,7 +50,7 @@ type BackendClient struct {
 // NewBackendClient makes a client.
 func NewBackendClient(cfg BackendClientConfig) *BackendClient {
 	return &BackendClient{tls: cfg.TLS, cfg: thriftnet.ClientConfig{
-		Protocol: cfg.Protocol, Framed: cfg.Framed, Timeout: cfg.Timeout,
+		Protocol: cfg.Protocol, Framed: cfg.Framed, Timeout: cfg.Timeout, Dial: cfg.Dial,
 		MaxMessage: maxReply, MaxContainer: maxReplyItems,
 	}}
 }

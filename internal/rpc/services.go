@@ -1,8 +1,10 @@
 package rpc
 
 import (
+	"context"
 	"crypto/tls"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/lancemaster/lancemaster/gen-go/admin"
@@ -35,6 +37,8 @@ type ListenConfig struct {
 	Framed   bool
 	TLS      *tls.Config // nil: plain TCP
 	MaxConns int         // default 512
+	// Listen makes the listener; default as in thriftnet.Config.
+	Listen func(ctx context.Context, address string) (net.Listener, error)
 }
 
 func (l ListenConfig) config(name string, log *slog.Logger, m *Metrics) thriftnet.Config {
@@ -42,7 +46,7 @@ func (l ListenConfig) config(name string, log *slog.Logger, m *Metrics) thriftne
 		l.MaxConns = maxConnsPerServer
 	}
 	return thriftnet.Config{
-		Name: name, Address: l.Address, Protocol: l.Protocol, Framed: l.Framed, TLS: l.TLS, MaxConns: l.MaxConns,
+		Name: name, Address: l.Address, Protocol: l.Protocol, Framed: l.Framed, TLS: l.TLS, MaxConns: l.MaxConns, Listen: l.Listen,
 		Logger: log, Observe: m.observe(name),
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +21,8 @@ type ClientConfig struct {
 	MaxMessage   int32         // bytes of one answer; default 1 MiB
 	MaxContainer int32         // elements of one list, set or map; default 1024
 	Timeout      time.Duration // of a dial or call whose context has no deadline; default 60 s
+	// Dial makes the connection below TLS; default: TCP, or a Unix socket for unix:PATH.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 func (c ClientConfig) withDefaults() ClientConfig {
@@ -60,15 +63,7 @@ func Dial(ctx context.Context, address string, cfg ClientConfig) (*Client, error
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadlineOf(ctx, cfg.Timeout))
 	defer cancel()
-	var nc net.Conn
-	var err error
-	dialer := net.Dialer{}
-	if cfg.TLS == nil {
-		nc, err = dialer.DialContext(ctx, "tcp", address)
-	} else {
-		secure := tls.Dialer{NetDialer: &dialer, Config: cfg.TLS}
-		nc, err = secure.DialContext(ctx, "tcp", address)
-	}
+	nc, err := cfg.connect(ctx, address)
 	if err != nil {
 		return nil, err
 	}
@@ -76,6 +71,42 @@ func Dial(ctx context.Context, address string, cfg ClientConfig) (*Client, error
 		cfg: cfg, conf: configuration(cfg.MaxMessage, cfg.MaxContainer),
 		transport: newTransport(nc, cfg.Framed, cfg.MaxMessage, nil),
 	}, nil
+}
+
+// connect connects, TLS handshake included.
+func (c ClientConfig) connect(ctx context.Context, address string) (net.Conn, error) {
+	dial := c.Dial
+	if dial == nil {
+		var dialer net.Dialer
+		dial = dialer.DialContext
+	}
+	network, at := networkOf(address)
+	nc, err := dial(ctx, network, at)
+	if err != nil || c.TLS == nil {
+		return nc, err
+	}
+	conf := c.TLS
+	if conf.ServerName == "" && !conf.InsecureSkipVerify {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("TLS needs a host to verify, which %q does not name", address), nc.Close())
+		}
+		conf = conf.Clone()
+		conf.ServerName = host
+	}
+	secure := tls.Client(nc, conf)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(err, nc.Close())
+	}
+	return secure, nil
+}
+
+// networkOf tells a Unix socket, unix:PATH, from host:port.
+func networkOf(address string) (network, at string) {
+	if path, ok := strings.CutPrefix(address, "unix:"); ok {
+		return "unix", path
+	}
+	return "tcp", address
 }
 
 func deadlineOf(ctx context.Context, timeout time.Duration) time.Time {

@@ -34,7 +34,7 @@ type Config struct {
 	Logger *slog.Logger // default: discard
 	// Observe is told of what never reaches a handler, and of panics; it may be nil.
 	Observe func(Incident)
-	// Listen makes the listener; default: TCP at Address.
+	// Listen makes the listener; default: TCP at Address, or for unix:PATH a Unix socket of mode 0600.
 	Listen func(ctx context.Context, address string) (net.Listener, error)
 }
 
@@ -88,8 +88,7 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Listen == nil {
 		c.Listen = func(ctx context.Context, address string) (net.Listener, error) {
-			var lc net.ListenConfig
-			return lc.Listen(ctx, "tcp", address)
+			return listen(ctx, address)
 		}
 	}
 	return c
