@@ -30,7 +30,7 @@ func (a *App) startServers(ctx context.Context) error {
 	}
 	client := rpc.NewBackendClient(rpc.BackendClientConfig{
 		Protocol: protocol(a.cfg.BackendProtocol), Framed: a.cfg.BackendProtocol.Framed,
-		TLS: a.certs.client(tlsconf.UseBackend, tlsconf.Expect{Role: tlsconf.RoleBackend}), Dial: a.opts.Dial,
+		TLS: a.certs.client(tlsconf.UseBackend, tlsconf.Expect{}), Dial: a.opts.Dial,
 	})
 	if err := a.newServices(ctx, client, sends); err != nil {
 		return err
@@ -80,7 +80,11 @@ func (a *App) startAdmin(ctx context.Context, reports *rpc.Reports, m *rpc.Metri
 		Logger: a.log.With("part", "admin"), Metrics: m,
 	})
 	a.forwarded.Store(rpc.NewForwarded(reports, admin))
-	secure, err := a.certs.server(tlsconf.UseAdmin, tlsconf.ServerOptions{Clients: clientsOf(a.cfg.AdminTLS)})
+	clients := clientsOf(a.cfg.AdminTLS)
+	if clients == tlsconf.ClientsNone && a.cfg.TLSCAFile != "" {
+		clients = tlsconf.ClientsOptional // a certificate or a token
+	}
+	secure, err := a.certs.server(tlsconf.UseAdmin, tlsconf.ServerOptions{Clients: clients})
 	if err != nil {
 		return fmt.Errorf("admin.tls: %w", err)
 	}
