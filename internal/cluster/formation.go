@@ -64,14 +64,6 @@ func (c *Cluster) acceptLocked() {
 	}
 }
 
-// coordinator is the member that writes the first member list.
-func (c *Cluster) coordinator() string {
-	if len(c.cfg.Founders) == 0 {
-		return "its first member"
-	}
-	return fmt.Sprintf("member %s, which has the smallest id,", c.cfg.Founders[0].ID)
-}
-
 // coordinates says whether this node is the one that writes the first member list.
 func (c *Cluster) coordinates() bool {
 	return !c.cfg.Join && len(c.cfg.Founders) > 0 && c.cfg.Founders[0].ID == c.cfg.NodeID
@@ -88,7 +80,7 @@ func (c *Cluster) agree(ctx context.Context) (bool, error) {
 			c.object(strings.Join(obstacles, "; "))
 		} else if !c.coordinates() {
 			c.object("")
-			c.setWaiting(c.coordinator() + " to form the cluster")
+			c.setWaiting(fmt.Sprintf("member %s, which has the smallest id, to form the cluster", c.cfg.Founders[0].ID))
 		} else if formed, err := c.found(ctx); formed || err != nil {
 			return formed, err
 		}
@@ -131,8 +123,8 @@ func (c *Cluster) obstacles() (seen []sighting, obstacles []string) {
 			obstacle("member %s at %s has not answered yet", f.ID, f.Address)
 			continue
 		case !s.status.Empty || s.identity.RegisteredAt != 0:
-			obstacle("member %s belongs to cluster %d already, and this disk is empty: if the disk of %s was replaced, run `lancemaster cluster replace %s`; else restore its data directory",
-				f.ID, s.identity.ClusterID, c.cfg.NodeID, c.cfg.NodeID)
+			obstacle("member %s belongs to cluster %d already, and this disk is empty: if the disk of %s was replaced, run `lancemaster cluster replace %s`, or if it is no member any more `lancemaster cluster add %s %s`; else restore its data directory",
+				f.ID, s.identity.ClusterID, c.cfg.NodeID, c.cfg.NodeID, c.cfg.NodeID, c.cfg.Address)
 		case s.status.Join:
 			obstacle("member %s is set to join a cluster (cluster.join), not to found one", f.ID)
 		case !slices.Equal(s.status.Founders, c.cfg.Founders):

@@ -96,7 +96,7 @@ func TestFoundersThatDisagree(t *testing.T) {
 				b.standing = Standing{ClusterID: 77, Incarnation: 1, Instances: map[string]string{"b": b.instance}}
 				b.voted = 3
 			},
-			"member b belongs to cluster 77 already, and this disk is empty: if the disk of a was replaced, run `lancemaster cluster replace a`; else restore its data directory",
+			"member b belongs to cluster 77 already, and this disk is empty: if the disk of a was replaced, run `lancemaster cluster replace a`, or if it is no member any more `lancemaster cluster add a a.example:9010`; else restore its data directory",
 			"",
 		},
 		"taken in elsewhere": {
@@ -168,7 +168,7 @@ func TestADiskLostAtAnyStepOfFormation(t *testing.T) {
 }
 
 // everyCrash crashes each step of a formation once.
-func everyCrash(t *testing.T, recover func(w *world, n *node) (replaced bool)) {
+func everyCrash(t *testing.T, revive func(w *world, n *node) (replaced bool)) {
 	steps := 0
 	for at := 0; ; at++ {
 		for _, after := range []bool{false, true} {
@@ -205,7 +205,7 @@ func everyCrash(t *testing.T, recover func(w *world, n *node) (replaced bool)) {
 					return
 				}
 				w.pass(2 * time.Second)
-				replaced := recover(w, crashed)
+				replaced := revive(w, crashed)
 				var now []*node
 				for _, n := range nodes {
 					now = append(now, w.nodes[n.id])

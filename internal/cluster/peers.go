@@ -41,6 +41,7 @@ type status struct {
 	ClusterID int32    `json:"configured_cluster_id,omitempty"`
 	Founders  []Member `json:"founders,omitempty"`
 	Waiting   string   `json:"waiting,omitempty"`
+	Fenced    bool     `json:"fenced,omitempty"`    // see Cluster.fenced
 	Objection string   `json:"objection,omitempty"` // why this founder does not agree yet
 }
 
@@ -50,7 +51,7 @@ func (c *Cluster) status() status {
 		Report: c.cfg.Report(), Address: c.cfg.Address, RaftState: raft.State, Term: raft.Term, Leader: raft.LeaderID,
 		Applied: c.cfg.State.Applied().Index, Commit: raft.CommitIndex, WallMillis: c.cfg.Now().UnixMilli(),
 		LastContact: contactMillis(raft),
-		Empty:       c.empty(), Join: c.cfg.Join, ClusterID: c.cfg.ClusterID, Founders: c.cfg.Founders, Waiting: c.Waiting(),
+		Empty:       c.empty(), Join: c.cfg.Join, ClusterID: c.cfg.ClusterID, Founders: c.cfg.Founders, Waiting: c.Waiting(), Fenced: c.fenced(),
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

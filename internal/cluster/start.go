@@ -124,7 +124,10 @@ func (c *Cluster) Waiting() string {
 		return fmt.Sprintf("the leader of cluster %d, which has taken it in, to send its journal; if it does not come, run `lancemaster cluster add %s %s` again",
 			s.ClusterID, c.cfg.NodeID, c.cfg.Address)
 	}
-	return fmt.Sprintf("%s to form cluster %d, to which this node has agreed", c.coordinator(), s.ClusterID)
+	if len(c.cfg.Founders) == 0 {
+		return fmt.Sprintf("the founders of cluster %d, to which this node has agreed; give it the cluster.members that it had", s.ClusterID)
+	}
+	return fmt.Sprintf("member %s, which has the smallest id, to form cluster %d, to which this node has agreed", c.cfg.Founders[0].ID, s.ClusterID)
 }
 
 // forming says whether this node does not take part yet.

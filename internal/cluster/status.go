@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lancemaster/lancemaster/internal/job"
+	"github.com/lancemaster/lancemaster/internal/raftnode"
 )
 
 // MemberStatus is a member as this node knows it.
@@ -105,19 +106,23 @@ func (c *Cluster) unfenced(o Overview) (ids []string) {
 		return nil
 	}
 	for _, m := range o.Members {
-		founders, join := c.cfg.Founders, c.cfg.Join
-		if !m.Self {
-			if !m.Reachable {
-				continue
-			}
-			s := c.peers.get(m.NodeID).status
-			founders, join = s.Founders, s.Join
-		}
-		if len(founders) <= 1 && !join {
+		if m.Self && !c.fenced() || !m.Self && m.Reachable && !c.peers.get(m.NodeID).status.Fenced {
 			ids = append(ids, m.NodeID)
 		}
 	}
 	return ids
+}
+
+// fenced says that this node's configuration, as it is now, keeps it from founding a cluster of its
+// own should its disk be emptied: it would look for the other members, or wait to be added.
+func (c *Cluster) fenced() bool {
+	if c.cfg.Join || len(c.cfg.Founders) > 1 {
+		return true
+	}
+	return c.cfg.AddressOf != nil && slices.ContainsFunc(c.cfg.Raft.Servers(), func(s raftnode.Server) bool {
+		_, listed := c.cfg.AddressOf(s.ID)
+		return listed && s.ID != c.cfg.NodeID
+	})
 }
 
 // describe tells what is known of one member.

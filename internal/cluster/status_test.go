@@ -106,6 +106,34 @@ func TestOverviewsWarnings(t *testing.T) {
 	})
 }
 
+// A reload that brings the list ends the warning.
+func TestAMasterThatListsTheOthersIsNoDanger(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		nodes := w.cluster("a", "b", "c")
+		for _, i := range []int{0, 2} {
+			nodes[i].cfg.Founders = nil
+			w.pass(2 * time.Second)
+			if got := nodes[0].warnings(); !strings.Contains(got, nodes[i].id+" founds a cluster of its own") {
+				t.Errorf("warnings:\n%s", got)
+			}
+			w.mu.Lock()
+			nodes[i].configured = map[string]string{nodes[i].id: nodes[i].address}
+			w.mu.Unlock()
+			w.pass(2 * time.Second)
+			if got := nodes[0].warnings(); got == "" {
+				t.Error("a list of itself alone counts")
+			}
+			w.mu.Lock()
+			nodes[i].configured = map[string]string{"b": nodes[1].address}
+			w.mu.Unlock()
+			w.pass(2 * time.Second)
+			if got := nodes[0].warnings(); got != "" {
+				t.Errorf("warnings:\n%s", got)
+			}
+		}
+	})
+}
+
 // Configuration may say otherwise than the record, and wins where a member is dialled.
 func TestConfiguredAddresses(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
@@ -140,7 +168,7 @@ func TestMetrics(t *testing.T) {
 		w.until("c to be missed", func() bool { return !a.reachable("c") })
 		ok(t, a.AddNonvoter(within(t), "d", "d.example:9010"))
 		w.pass(maxSampleAge)
-		ok(t, a.Cluster.Stop(within(t))) // nothing is heard any more
+		ok(t, a.Stop(within(t))) // nothing is heard any more
 		a.peers.mu.Lock()
 		b := a.peers.seen["b"]
 		b.status.Applied = 42
