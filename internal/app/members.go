@@ -15,6 +15,7 @@ import (
 	"github.com/lancemaster/lancemaster/internal/job"
 	"github.com/lancemaster/lancemaster/internal/peer"
 	"github.com/lancemaster/lancemaster/internal/rpc"
+	"github.com/lancemaster/lancemaster/internal/tlsconf"
 )
 
 // This file ties the node to the other masters: the connections, who belongs, and
@@ -54,6 +55,7 @@ func (a *App) listenToPeers() (err error) {
 			return err
 		}
 	}
+	serverTLS, clientTLS := a.certs.betweenMasters()
 	a.endpoint, err = peer.Listen(peer.Config{
 		Bind: a.cfg.RaftListen, Advertise: a.cfg.RaftAdvertise, Self: func() peer.Identity {
 			if c := a.known.Load(); c != nil {
@@ -69,6 +71,7 @@ func (a *App) listenToPeers() (err error) {
 		},
 		Handlers: handlers, Logger: a.log.With("part", "peer"), Registerer: a.registry,
 		Dial: a.opts.Dial, Listener: listener,
+		ServerTLS: serverTLS, ClientTLS: clientTLS, Holder: tlsconf.NodeOf,
 	})
 	if err != nil {
 		return err

@@ -84,6 +84,20 @@ func (c certificates) client(use tlsconf.Use, want tlsconf.Expect) func() *tls.C
 	return func() *tls.Config { return source.Client(want) }
 }
 
+// betweenMasters is the TLS of the Raft port: both ends show that they are masters,
+// and which. Both are nil for plain TCP.
+func (c certificates) betweenMasters() (server func() (*tls.Config, error), client func(nodeID string) (*tls.Config, error)) {
+	source := c.sources[tlsconf.UseRaft]
+	if source == nil {
+		return nil, nil
+	}
+	return func() (*tls.Config, error) {
+			return source.Server(tlsconf.ServerOptions{Clients: tlsconf.ClientsRequired, Role: tlsconf.RoleMaster})
+		}, func(nodeID string) (*tls.Config, error) {
+			return source.Client(tlsconf.Expect{Role: tlsconf.RoleMaster, Node: nodeID}), nil
+		}
+}
+
 // clientsOf says what a service asks of clients.
 func clientsOf(mode string) tlsconf.ClientAuth {
 	if mode == tlsMutual {

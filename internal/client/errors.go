@@ -136,12 +136,12 @@ func judge(call, attempt context.Context, address string, err error) (*Error, ve
 		e.Next = "ask for less at a time"
 	case errors.As(err, &transport):
 		e.Code, e.Message = CodeConnectionLost, fmt.Sprintf("the connection to %s ended without a whole answer: %v", address, innermost(err))
-		e.Next = "look at the masters with: lancemaster health; check that the address is a master's admin service (default port 9021), not its report, HTTP or Raft port"
+		e.Next = "look at the masters with: lancemaster health; check that the address is a master's admin service (default port 9021), not its report, HTTP or Raft port, and whether it uses TLS (--tls-ca, --tls-cert, --tls-key)"
 	case errors.As(err, &application):
 		return applicationError(address, application)
 	default:
 		e.Code, e.Message = CodeBadReply, fmt.Sprintf("%s answered something that is not an admin service's reply: %v", address, innermost(err))
-		e.Next = "check that the address is a master's admin service (default port 9021), not its report, HTTP or Raft port"
+		e.Next = "check that the address is a master's admin service (default port 9021), not its report, HTTP or Raft port, and whether it uses TLS (--tls-ca, --tls-cert, --tls-key)"
 	}
 	return e, ambiguous
 }

@@ -163,6 +163,9 @@ func (l *link) consider(version byte, first hello, self Identity) *Refusal {
 	if err := first.Identity.check(); err != nil {
 		return refuse(CodeRefused, "the identity is not one of a lancemaster node: %v", err)
 	}
+	if refusal := l.checkHolder(first.Identity); refusal != nil {
+		return refusal
+	}
 	if first.Want != "" && first.Want != self.NodeID {
 		return wrongNode(first.Want, self.NodeID, string(l.e.advertise))
 	}
@@ -174,6 +177,24 @@ func (l *link) consider(version byte, first hello, self Identity) *Refusal {
 		return refuse(CodeStopping, "node %s is stopping", self.NodeID)
 	}
 	return l.identify(first.Kind, first.Identity, self, member)
+}
+
+// checkHolder holds what the dialler says of itself against its certificate: a master must not speak
+// for another one.
+func (l *link) checkHolder(other Identity) *Refusal {
+	secure, ok := l.conn.(*tls.Conn)
+	if !ok || l.e.cfg.Holder == nil {
+		return nil
+	}
+	holder, err := l.e.cfg.Holder(secure.ConnectionState())
+	if err != nil {
+		return refuse(CodeWrongCertificate, "the certificate of node %s does not say which master holds it: %v", other.NodeID, err)
+	}
+	if holder != other.NodeID {
+		return refuse(CodeWrongCertificate, "the certificate of node %s is that of node %s; give each master its own (`lancemaster tls cert --role master --node %s`)",
+			other.NodeID, holder, other.NodeID)
+	}
+	return nil
 }
 
 // wrongNode is the refusal of a connection that has arrived elsewhere than it was meant to.

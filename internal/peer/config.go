@@ -38,6 +38,10 @@ type Config struct {
 	ServerTLS func() (*tls.Config, error)
 	ClientTLS func(nodeID string) (*tls.Config, error)
 
+	// Holder returns the node id that a dialler's certificate names: it must be the one of its
+	// identity. nil: any certificate that ServerTLS accepts will do.
+	Holder func(tls.ConnectionState) (nodeID string, err error)
+
 	// MaxConns bounds the incoming connections (default 512). Half of them are for calls of
 	// members, a quarter for Raft, an eighth each for strangers and for those that have not said yet
 	// who they are: none of these can take the others' room.

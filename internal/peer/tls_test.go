@@ -179,3 +179,36 @@ func TestTLSIsAskedForAtEachConnection(t *testing.T) {
 		t.Errorf("asked for %q", asked)
 	}
 }
+
+// heldBy is secured, with a word on whose certificates are.
+func (a *authority) heldBy(t *testing.T, holder func(tls.ConnectionState) (string, error)) func(*Config) {
+	t.Helper()
+	secured := a.secured(t)
+	return func(c *Config) {
+		secured(c)
+		c.Holder = holder
+	}
+}
+
+// A master whose certificate is another's must not speak for itself with it.
+func TestACertificateMustNameItsHolder(t *testing.T) {
+	authority := newAuthority(t)
+	for name, holder := range map[string]func(tls.ConnectionState) (string, error){
+		"another node": func(tls.ConnectionState) (string, error) { return "m3", nil },
+		"nobody":       func(tls.ConnectionState) (string, error) { return "", errors.New("it names no node") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := start(t, member("m1"), authority.secured(t))
+			b := start(t, member("m2"), authority.heldBy(t, holder))
+			_, _, err := a.Call(within(t), "m2", b.Addr(), "echo", nil)
+			refusal, ok := errors.AsType[*Refusal](err)
+			if !ok || refusal.Code != CodeWrongCertificate || !refusal.ByOther {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	a := start(t, member("m1"), authority.secured(t))
+	b := start(t, member("m2"), authority.heldBy(t, func(tls.ConnectionState) (string, error) { return "m1", nil }))
+	_, _, err := a.Call(within(t), "m2", b.Addr(), "echo", nil)
+	ok(t, err)
+}
