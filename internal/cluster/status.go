@@ -76,6 +76,9 @@ func (c *Cluster) warnings(o Overview, reachable int) (out []string) {
 	} else if o.Voters > 2 && o.Voters%2 == 0 {
 		warn("%d voting members tolerate no more failures than %d would", o.Voters, o.Voters-1)
 	}
+	if !slices.ContainsFunc(o.Members, func(m MemberStatus) bool { return m.Self }) {
+		warn("this master is no member any more: stop it; to come back it needs an empty data directory and `lancemaster cluster add`")
+	}
 	for _, m := range o.Members {
 		if !m.Reachable {
 			warn("%s is not reachable: %s", m.NodeID, m.LastError)

@@ -72,6 +72,7 @@ func TestOverviewsWarnings(t *testing.T) {
 			w.machine("b").start()
 			w.mu.Lock()
 		}, "b is not reachable: it answers with another disk than the registered one; if the old one is gone for good, run `lancemaster cluster replace b`"},
+		"removed": {[]string{"a", "b", "c"}, func(_ *world, a *node) { a.servers = a.servers[1:] }, "this master is no member any more: stop it"},
 		"no vote": {[]string{"a", "b", "c"}, func(_ *world, a *node) { a.servers[2].Voter = false }, "c does not vote: it has not caught up yet"},
 		"no list": {[]string{"a", "b", "c"}, func(w *world, _ *node) { w.nodes["c"].cfg.Founders = nil },
 			"c founds a cluster of its own if its disk is emptied: it has no cluster.members; list all masters there"},

@@ -83,6 +83,35 @@ func TestAMemberWithoutItsOwnRegistrationHasNotCaughtUp(t *testing.T) {
 	})
 }
 
+func TestCaughtUp(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.adding()
+		w.mu.Lock()
+		at := w.state.Member("b").RegisteredAt
+		w.mu.Unlock()
+		seen := func(applied uint64, leader string) sighting {
+			return sighting{member: Member{ID: b.id}, status: status{Applied: applied, Leader: leader}}
+		}
+		for name, tt := range map[string]struct {
+			seen   sighting
+			commit uint64
+			want   bool
+		}{
+			"all":                    {seen(at+5, "a"), at + 5, true},
+			"all but the newest":     {seen(at, "a"), at + catchUpLag, true},
+			"one less":               {seen(at, "a"), at + catchUpLag + 1, false},
+			"not its registration":   {seen(at-1, "a"), at, false},
+			"follows another leader": {seen(at+5, "c"), at + 5, false},
+			"follows nobody":         {seen(at+5, ""), at + 5, false},
+			"not registered":         {sighting{member: Member{ID: "z"}, status: status{Applied: at, Leader: "a"}}, at, false},
+		} {
+			if got := a.caughtUp(tt.seen, tt.commit); got != tt.want {
+				t.Errorf("%s: %v", name, got)
+			}
+		}
+	})
+}
+
 func TestAnotherDiskGetsNoVote(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.adding()
