@@ -97,6 +97,14 @@ var rooms = []room{
 
 	// Real app instances with a transport that can be cut.
 	{path: "testcluster", imports: []string{"app", "client"}, testOnly: true},
+	// Judges a run under faults by its facts: client for their types, fsm for the states of nodes.
+	{path: "oracle", imports: []string{"client", "fsm"}, testOnly: true},
+	// A backend that follows a script and records what it is sent.
+	{path: "scripted", imports: []string{"oracle", "thriftnet", genGo}, testOnly: true},
+	// Starts the real programs, and ends them.
+	{path: "programs", testOnly: true},
+	// The real binaries under faults.
+	{path: "faults", imports: []string{all, genGo}, testOnly: true},
 	// The real binaries, end to end; plays misbehaving backends, so it speaks the wire itself.
 	{path: "e2e", imports: []string{all, genGo}, testOnly: true},
 	// These tests.

@@ -1,0 +1,144 @@
+package oracle
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// What happens to one fence, as clients see it. Its state is the job that has it, 0 for none.
+type fenceAct int
+
+const (
+	admitted    fenceAct = iota // to the job, which was free before
+	refused                     // because of the job
+	letGo                       // by the job
+	seenHeld                    // by the job
+	seenNotHeld                 // by the job
+)
+
+type fenceOp struct {
+	fence Fence
+	act   fenceAct
+	job   int64
+}
+
+// fenceModel is one fence as it should be.
+var fenceModel = porcupine.Model{
+	Partition: func(all []porcupine.Operation) [][]porcupine.Operation {
+		parts := map[Fence][]porcupine.Operation{}
+		for _, o := range all {
+			f := o.Input.(fenceOp).fence
+			parts[f] = append(parts[f], o)
+		}
+		var out [][]porcupine.Operation
+		for _, part := range parts {
+			out = append(out, part)
+		}
+		return out
+	},
+	Init: func() any { return int64(0) },
+	Step: func(state, input, _ any) (bool, any) {
+		holder, op := state.(int64), input.(fenceOp)
+		switch op.act {
+		case admitted:
+			return holder == 0, op.job
+		case letGo:
+			return holder == op.job, int64(0)
+		case refused:
+			return holder == op.job || op.job == 0 && holder != 0, holder
+		case seenHeld:
+			return holder == op.job, holder
+		default:
+			return holder != op.job, holder
+		}
+	},
+	Equal: func(a, b any) bool { return a == b },
+	DescribeOperation: func(input, _ any) string {
+		op := input.(fenceOp)
+		return fmt.Sprintf("%s job %d", [...]string{"admitted", "refused for", "let go by", "held by", "not held by"}[op.act], op.job)
+	},
+}
+
+// fencePatience bounds the search for an order. It is exponential at worst; a run whose order is not
+// found in time is told, since nothing was checked then.
+const fencePatience = 30 * time.Second
+
+// seenFences looks for one order of all that clients saw of each fence in which each answer was true
+// when it was given.
+func (c *checker) seenFences() {
+	history := c.fenceHistory()
+	result := porcupine.CheckOperationsTimeout(fenceModel, history, fencePatience)
+	if result == porcupine.Ok {
+		return
+	}
+	for _, part := range fenceModel.Partition(history) {
+		if r := porcupine.CheckOperationsTimeout(fenceModel, part, fencePatience); r != porcupine.Ok {
+			c.fault("what clients saw of the fence %+v has no order in which it is true (%s): %s", part[0].Input.(fenceOp).fence, r, describe(part))
+		}
+	}
+}
+
+// fenceHistory makes operations of the facts. A job lets go of its fence at some moment after it was
+// submitted and before anybody saw it without.
+func (c *checker) fenceHistory() []porcupine.Operation {
+	var out []porcupine.Operation
+	add := func(f Fence, act fenceAct, job int64, s Span) {
+		out = append(out, porcupine.Operation{
+			ClientId: len(out), Input: fenceOp{f, act, job}, Call: int64(s.From), Return: int64(s.To),
+		})
+	}
+	jobs := map[string]int64{}
+	for _, j := range c.final.Jobs {
+		jobs[j.RequestID] = j.ID
+	}
+	free := map[int64]Moment{} // when a job was first seen without its fence
+	for _, o := range c.facts.Observations {
+		if at, known := free[o.Job]; !o.FenceHeld && (!known || o.To < at) {
+			free[o.Job] = o.To
+		}
+	}
+	for _, s := range c.facts.Submissions {
+		id := jobs[s.RequestID]
+		switch {
+		case s.Refused == codeFenceHeld:
+			add(s.Fence, refused, s.Holder, s.Span)
+			continue
+		case id == 0:
+			continue
+		case s.Job == nil:
+			s.To = c.final.At // it was there at the end
+		}
+		add(s.Fence, admitted, id, s.Span)
+		if at, known := free[id]; known {
+			add(s.Fence, letGo, id, Span{s.From, at})
+		}
+	}
+	for _, o := range c.facts.Observations {
+		act := seenNotHeld
+		if o.FenceHeld {
+			act = seenHeld
+		}
+		add(o.Fence, act, o.Job, o.Span)
+	}
+	return out
+}
+
+const codeFenceHeld = "FENCE_HELD"
+
+// describe lists what was seen of one fence, by the time of its end.
+func describe(part []porcupine.Operation) string {
+	slices.SortFunc(part, func(a, b porcupine.Operation) int { return cmp.Compare(a.Return, b.Return) })
+	var out string
+	for _, o := range part {
+		out += fmt.Sprintf("\n  %s: %v to %v", fenceModel.DescribeOperation(o.Input, nil), time.Duration(o.Call), time.Duration(o.Return))
+	}
+	const shown = 4000
+	if len(out) > shown {
+		out = "..." + out[len(out)-shown:]
+	}
+	return out
+}
