@@ -111,7 +111,7 @@ func (o *RecoverOptions) build(ctx context.Context, dir string, plan OfflinePlan
 }
 
 func (o *RecoverOptions) copy(ctx context.Context, dir string) error {
-	state, err := os.Open(filepath.Join(o.DataDir, stateFile))
+	state, err := os.Open(filepath.Join(o.DataDir, stateFile)) //nolint:gosec // the operator names the directory
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"testing"
 )
 
@@ -77,7 +78,7 @@ func TestApplyingGoesOnWhileAnExportIsRead(t *testing.T) {
 	if err := <-written; err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(append(half, rest...), want) {
+	if !bytes.Equal(slices.Concat(half, rest), want) {
 		t.Error("what was applied meanwhile shows in the export")
 	}
 	check(t, m)
