@@ -80,7 +80,7 @@ func (a *App) listenToPeers() (err error) {
 	return nil
 }
 
-var errStarting = errors.New("this node is starting; try again shortly")
+var errStarting = &peer.Refusal{Code: peer.CodeStarting, Message: "this node is starting; try again shortly"}
 
 func (a *App) memberAddress(id string) (string, bool) {
 	if c := a.known.Load(); c != nil {
@@ -239,7 +239,7 @@ func memberOf(s cluster.MemberStatus) rpc.Member {
 func (a *App) onForward(ctx context.Context, _ peer.Identity, payload []byte) ([]byte, error) {
 	handlers := a.forwarded.Load()
 	if handlers == nil {
-		return nil, &peer.Refusal{Code: peer.CodeRefused, Message: errStarting.Error()}
+		return nil, errStarting
 	}
 	var e envelope
 	if len(payload) < 4 {
