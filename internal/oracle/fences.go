@@ -26,12 +26,18 @@ type fenceOp struct {
 	job   int64
 }
 
+// opOf is the input of an operation; porcupine knows no types.
+func opOf(input any) fenceOp {
+	op, _ := input.(fenceOp)
+	return op
+}
+
 // fenceModel is one fence as it should be.
 var fenceModel = porcupine.Model{
 	Partition: func(all []porcupine.Operation) [][]porcupine.Operation {
 		parts := map[Fence][]porcupine.Operation{}
 		for _, o := range all {
-			f := o.Input.(fenceOp).fence
+			f := opOf(o.Input).fence
 			parts[f] = append(parts[f], o)
 		}
 		var out [][]porcupine.Operation
@@ -42,7 +48,8 @@ var fenceModel = porcupine.Model{
 	},
 	Init: func() any { return int64(0) },
 	Step: func(state, input, _ any) (bool, any) {
-		holder, op := state.(int64), input.(fenceOp)
+		op := opOf(input)
+		holder, _ := state.(int64)
 		switch op.act {
 		case admitted:
 			return holder == 0, op.job
@@ -58,7 +65,7 @@ var fenceModel = porcupine.Model{
 	},
 	Equal: func(a, b any) bool { return a == b },
 	DescribeOperation: func(input, _ any) string {
-		op := input.(fenceOp)
+		op := opOf(input)
 		return fmt.Sprintf("%s job %d", [...]string{"admitted", "refused for", "let go by", "held by", "not held by"}[op.act], op.job)
 	},
 }
@@ -77,7 +84,7 @@ func (c *checker) seenFences() {
 	}
 	for _, part := range fenceModel.Partition(history) {
 		if r := porcupine.CheckOperationsTimeout(fenceModel, part, fencePatience); r != porcupine.Ok {
-			c.fault("what clients saw of the fence %+v has no order in which it is true (%s): %s", part[0].Input.(fenceOp).fence, r, describe(part))
+			c.fault("what clients saw of the fence %+v has no order in which it is true (%s): %s", opOf(part[0].Input).fence, r, describe(part))
 		}
 	}
 }
