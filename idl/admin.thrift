@@ -15,7 +15,7 @@ include "shared.thrift"
 struct TRequestContext {
   /** Authenticates the caller where tokens are configured. Never logged. */
   1: optional string token
-  /** A name for the history. Until roles exist it is stored as unverified:NAME. */
+  /** A name for the history, where nothing vouches for another; stored as unverified:NAME. */
   2: optional string client_name
   3: optional string client_version
   /**

@@ -490,7 +490,7 @@ func (p *TSubmitOutcome) Value() (driver.Value, error) {
 //
 // Attributes:
 //   - Token: Authenticates the caller where tokens are configured. Never logged.
-//   - ClientName: A name for the history. Until roles exist it is stored as unverified:NAME.
+//   - ClientName: A name for the history, where nothing vouches for another; stored as unverified:NAME.
 //   - ClientVersion
 //   - Stale: Reads are answered by the master that is asked, from its own state, which may
 //

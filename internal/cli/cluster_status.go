@@ -89,11 +89,14 @@ func clock(m client.Member) string {
 	if m.ThisNode || m.ClockOffset == nil {
 		return ""
 	}
-	text := seconds(*m.ClockOffset)
-	if !strings.HasPrefix(text, "-") {
-		text = "+" + text
+	switch text := seconds(*m.ClockOffset); {
+	case text == "0.0s" || text == "-0.0s":
+		return "0.0s"
+	case strings.HasPrefix(text, "-"):
+		return text
+	default:
+		return "+" + text
 	}
-	return text
 }
 
 // clusterLine says in a line whether the cluster works.

@@ -23,6 +23,10 @@ const (
 	// something else, which no election turns into an admin service.
 	maxHangups = 3
 
+	// patience is how long they are gone through: each master may take some seconds
+	// itself to say that it found no leader.
+	patience = 10 * time.Second
+
 	firstPause = 200 * time.Millisecond
 	maxPause   = 2 * time.Second
 )
@@ -93,7 +97,7 @@ func (c *Client) do(ctx context.Context, op operation, f callFunc) error {
 			Next: "use one without Config.Stale for changes",
 		}
 	}
-	pause := firstPause
+	pause, until := firstPause, c.now().Add(patience)
 	r := round{c: c, op: op, f: f}
 	for n := 1; ; n++ {
 		r.queue, r.tried, r.faults, r.redirects = c.route(), nil, nil, 0
@@ -108,7 +112,9 @@ func (c *Client) do(ctx context.Context, op operation, f callFunc) error {
 			return r.mention(last)
 		}
 		c.setLeader("")
-		if !r.answered || r.hangups == maxHangups || n == maxRounds || c.pause(ctx, pause) != nil {
+		// What became of a change is worth the longer wait.
+		tired := r.lost == nil && !c.now().Before(until)
+		if !r.answered || r.hangups == maxHangups || n == maxRounds || tired || c.pause(ctx, pause) != nil {
 			return r.mention(r.summary(last))
 		}
 		pause = min(2*pause, maxPause)

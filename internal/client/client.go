@@ -21,7 +21,7 @@ type Config struct {
 	Addresses []string
 
 	Token   string // authenticates the caller where tokens are configured
-	Name    string // the caller's name in the history, until roles exist as unverified:NAME
+	Name    string // the caller's name in the history where nothing vouches for one, as unverified:NAME
 	Version string // the caller's version
 
 	// Stale, where set, has every read answered by the first address that answers, from
@@ -49,6 +49,7 @@ const (
 type Client struct {
 	cfg   Config
 	pause pauseFunc
+	now   func() time.Time
 
 	mu     sync.Mutex
 	closed bool
@@ -72,7 +73,7 @@ func New(cfg Config) (*Client, error) {
 	if cfg.CallTimeout <= 0 {
 		cfg.CallTimeout = defaultCallTimeout
 	}
-	return &Client{cfg: cfg, pause: pauseFor, idle: map[string][]*conn{}}, nil
+	return &Client{cfg: cfg, pause: pauseFor, now: time.Now, idle: map[string][]*conn{}}, nil
 }
 
 // ParseAddresses reads host:port[,host:port...].

@@ -210,6 +210,21 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
+// TestPatienceEnds: masters that each take their time to say that there is no leader
+// are not gone through for minutes.
+func TestPatienceEnds(t *testing.T) {
+	s := clienttest.New(t)
+	s.Always("*", notLeader(""))
+	c, p := newClient(t, s.Addr())
+	at := time.Now()
+	c.SetNow(func() time.Time { at = at.Add(4 * time.Second); return at })
+	_, err := c.Job(t.Context(), 1)
+	wantCode(t, err, client.CodeNotLeader)
+	if count(s) != 3 || p.count() != 2 {
+		t.Errorf("asked %d times with %d pauses, want 3 and 2", count(s), p.count())
+	}
+}
+
 // misbehaviors leave it open whether a call was carried out.
 var misbehaviors = map[string]clienttest.Behavior{
 	"closes":             {Drop: true},

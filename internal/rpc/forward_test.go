@@ -252,7 +252,7 @@ func TestLeadershipLostBeforeTheJournal(t *testing.T) {
 func TestForwardedCallsGoNoFurther(t *testing.T) {
 	p := newPair(t)
 	r := p.leader.running(t, "a")
-	onward := &link{to: p.to}
+	onward := &link{before: lost}
 	p.leader.admin.cfg.Forward, p.leader.reports.cfg.Forward = onward, onward
 	p.leader.leader = func(context.Context) (Leader, error) { return Leader{NodeID: "n3"}, nil }
 	for _, call := range []func() error{
@@ -476,10 +476,12 @@ func TestForwardedBounds(t *testing.T) {
 		"no such service": {"nothing", getJob},
 		"empty":           {serviceAdmin, nil},
 		"no Thrift":       {serviceAdmin, []byte("GET / HTTP/1.1\r\n\r\n")},
-		"too large":       {serviceReport, make([]byte, maxReport+1)},
-		"a one-way call":  {serviceAdmin, bytes.Replace(getJob, []byte{0x80, 1, 0, 1}, []byte{0x80, 1, 0, 4}, 1)},
-		"a reply":         {serviceAdmin, bytes.Replace(getJob, []byte{0x80, 1, 0, 1}, []byte{0x80, 1, 0, 2}, 1)},
-		"a huge name":     {serviceAdmin, callOf(t, "binary", strings.Repeat("x", maxMethodName+1), &admin.AdminServiceGetJobArgs{})},
+		"too large": {serviceReport, callOf(t, "binary", "reportLanceIndexJobResult", &report.ReportServiceReportLanceIndexJobResultArgs{
+			Report: &report.TLanceIndexJobReport{JobID: 1, DispatchRevision: 1, InvocationID: "x", ResultCode: nativeOK, SanitizedMessage: ptr(strings.Repeat("x", maxReport))},
+		})},
+		"a one-way call": {serviceAdmin, bytes.Replace(getJob, []byte{0x80, 1, 0, 1}, []byte{0x80, 1, 0, 4}, 1)},
+		"a reply":        {serviceAdmin, bytes.Replace(getJob, []byte{0x80, 1, 0, 1}, []byte{0x80, 1, 0, 2}, 1)},
+		"a huge name":    {serviceAdmin, callOf(t, "binary", strings.Repeat("x", maxMethodName+1), &admin.AdminServiceGetJobArgs{})},
 	} {
 		if reply, err := p.to.Serve(t.Context(), c.service, as, c.message); err == nil {
 			t.Errorf("%s: answered with %q", name, reply)
