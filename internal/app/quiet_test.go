@@ -49,7 +49,7 @@ func TestAnIdleNodeIsQuiet(t *testing.T) {
 	defer stop(t, d)
 	c := dial(t, d)
 	if _, err := c.SetSettings(t.Context(), []client.SettingValue{
-		{Name: "backend.heartbeat_interval", Value: "100ms"}, {Name: "dispatch.interval", Value: "100ms"}, {Name: "retention.interval", Value: "1m"},
+		{Name: "backend.heartbeat_interval", Value: "200ms"}, {Name: "dispatch.interval", Value: "100ms"}, {Name: "retention.interval", Value: "1m"},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -72,10 +72,16 @@ func TestAnIdleNodeIsQuiet(t *testing.T) {
 	if log.take() == "" {
 		t.Fatal("a start wrote nothing: this test sees no log")
 	}
-	await(30)
-	if text := log.take(); text != "" {
-		t.Errorf("an idle node wrote:\n%s", text)
+	// A machine that stands still for a moment makes the backend late, which is worth a
+	// line. What an idle node writes by itself it writes every time.
+	var noise string
+	for try := 1; try <= 5; try++ {
+		await(3 + 15*float64(try))
+		if noise = log.take(); noise == "" {
+			return
+		}
 	}
+	t.Errorf("an idle node wrote:\n%s", noise)
 }
 
 // count reads one series of a metrics page.
