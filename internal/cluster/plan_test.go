@@ -40,7 +40,7 @@ func TestPlansThatAreRefused(t *testing.T) {
 		"with a vote":         {func(n *node, _ *peer.Identity, _ *plan) { n.voted = 2 }, "b belongs to a cluster already"},
 		"taken in by another": {func(n *node, _ *peer.Identity, _ *plan) { n.standing = Standing{9, 1, 5, nil} }, "b belongs to a cluster already"},
 		"a disk that fails":   {func(n *node, _ *peer.Identity, _ *plan) { n.w.failOnce("standing", false, errors.New("EIO")) }, "b could not store the plan; see its log"},
-		"while Raft starts":   {func(n *node, _ *peer.Identity, _ *plan) { n.phase = raftStarting }, "b belongs to a cluster already"},
+		"while Raft starts":   {func(n *node, _ *peer.Identity, _ *plan) { n.phase, n.started = raftStarting, true }, "b belongs to a cluster already"},
 		"while Raft stops":    {func(n *node, _ *peer.Identity, _ *plan) { n.phase = raftRuns }, "b belongs to a cluster already"},
 		"a vote in this life": {func(n *node, _ *peer.Identity, _ *plan) { n.phase, n.started, n.votedLater = raftRuns, true, true }, "b belongs to a cluster already"},
 		"while Raft waits":    {func(n *node, _ *peer.Identity, _ *plan) { n.phase, n.started = raftRuns, true }, ""},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -36,18 +37,22 @@ func TestManyFaultsOfFormation(t *testing.T) {
 }
 
 // faults is one run. It says whether the cluster formed before the faults had ended.
-func faults(t *testing.T, w *world, random *rand.Rand) (early bool) {
-	ids := []string{"a", "b", "c"}
-	for _, n := range w.founders(ids...) {
-		n.start()
+func faults(t *testing.T, w *world, source *rand.Rand) (early bool) {
+	var one sync.Mutex
+	below := func(n int) int {
+		one.Lock()
+		defer one.Unlock()
+		return source.IntN(n)
 	}
+	ids := []string{"a", "b", "c"}
+	nodes := w.founders(ids...)
 	w.fault = func(n *node, step string, after bool) error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if step == "bootstrap" && !after && w.state.Cluster().ClusterID != 0 {
 			t.Errorf("%s forms a second cluster", n.id)
 		}
-		if !strings.HasPrefix(step, "propose") && random.IntN(12) == 0 {
+		if !strings.HasPrefix(step, "propose") && below(12) == 0 {
 			if strings.HasPrefix(step, "call") {
 				return errors.New("lost")
 			}
@@ -56,14 +61,17 @@ func faults(t *testing.T, w *world, random *rand.Rand) (early bool) {
 		}
 		return nil
 	}
-	for range 4 + random.IntN(12) {
-		n := w.nodes[ids[random.IntN(3)]]
-		switch random.IntN(6) {
+	for _, n := range nodes {
+		n.start()
+	}
+	for range 4 + below(12) {
+		n := w.nodes[ids[below(3)]]
+		switch below(6) {
 		case 0:
 			n.restart()
 		case 1, 2:
 			n.stop()
-			if random.IntN(2) == 0 && w.keepsAMajority(n) {
+			if below(2) == 0 && w.keepsAMajority(n) {
 				w.machine(n.id)
 				w.nodes[n.id].start()
 			} else {
@@ -71,14 +79,14 @@ func faults(t *testing.T, w *world, random *rand.Rand) (early bool) {
 			}
 		case 3:
 			w.mu.Lock()
-			w.cut[[2]string{n.id, ids[random.IntN(3)]}] = true
+			w.cut[[2]string{n.id, ids[below(3)]}] = true
 			w.mu.Unlock()
 		case 4:
 			w.mu.Lock()
 			clear(w.cut)
 			w.mu.Unlock()
 		}
-		w.pass(time.Duration(random.IntN(2000)) * time.Millisecond)
+		w.pass(time.Duration(below(2000)) * time.Millisecond)
 	}
 	w.mu.Lock()
 	early = w.state.Cluster().ClusterID != 0
@@ -90,9 +98,8 @@ func faults(t *testing.T, w *world, random *rand.Rand) (early bool) {
 	}
 	clear(w.cut)
 	w.mu.Unlock()
-	var nodes []*node
-	for _, id := range ids {
-		nodes = append(nodes, w.nodes[id].restart())
+	for i, id := range ids {
+		nodes[i] = w.nodes[id].restart()
 	}
 	for range 3 { // the operator does what a refused disk says
 		w.pass(3 * time.Second)

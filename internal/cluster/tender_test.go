@@ -261,6 +261,10 @@ func TestEnsureRegistered(t *testing.T) {
 		if got := w.state.Member("a").Address; got != "a2.example:9010" {
 			t.Errorf("registered at %s", got)
 		}
+		w.nodes["b"].stop()
+		w.nodes["c"].stop()
+		w.lead("a")
+		ok(t, moved.Stop(within(t))) // nobody reads the configuration any more
 		moved.cfg.InstanceID = "another"
 		if err := moved.EnsureRegistered(within(t)); err == nil || !strings.Contains(err.Error(), "it must not lead") {
 			t.Errorf("another disk leads: %v", err)
@@ -348,6 +352,8 @@ func TestTheFirstLevel(t *testing.T) {
 			t.Errorf("level %d with %d members when one was not heard", form.Level, len(form.Members))
 		}
 		// The members are those of the first list, also when the configuration says otherwise by now.
+		nodes[1].stop()
+		ok(t, nodes[0].Stop(within(t))) // nobody reads the configuration any more
 		nodes[0].cfg.Founders = nil
 		if form := nodes[0].Form(); len(form.Members) != 3 || form.Members[1].InstanceID != "disk-b" || form.ClusterID != nodes[0].standing.ClusterID {
 			t.Errorf("%+v", form)

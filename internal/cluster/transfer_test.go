@@ -107,6 +107,13 @@ func TestChangesGoByWhoIsLiveNow(t *testing.T) {
 		w.mu.Unlock()
 		_, err := nodes[0].TransferLeader(within(t), "ops", "c")
 		refusedWith(t, err, job.CodeUnavailable, "c is not reachable")
+		w.mu.Lock()
+		nodes[1].lag, nodes[2].hangs = 1, false // c is the better one
+		w.mu.Unlock()
+		w.until("c to be heard", func() bool { return nodes[0].successor() == "c" })
+		w.mu.Lock()
+		nodes[2].hangs = true
+		w.mu.Unlock()
 		began := time.Now()
 		ok(t, nodes[0].HandOver(within(t)))
 		if took := time.Since(began); w.leaderID() != "b" || took > time.Second {
