@@ -11,6 +11,7 @@ import (
 var (
 	inlineCommand = regexp.MustCompile("`(lancemaster [^`]*)`")
 	shellComment  = regexp.MustCompile(`\s+# .*$`)
+	substitution  = regexp.MustCompile(`\$\([^)]*\)`)
 )
 
 // commandsIn returns the commands of this program that a page shows, in blocks of shell
@@ -40,6 +41,7 @@ func commandsIn(page string) []string {
 // shellWords splits a command as a shell would, as far as the pages need it.
 func shellWords(command string) []string {
 	var out []string
+	command = substitution.ReplaceAllString(command, "x")
 	for i, part := range strings.Split(command, `"`) {
 		if i%2 == 1 {
 			out = append(out, part)
