@@ -13,6 +13,8 @@
 //     next step says how to find out.
 //   - Every error of a call is an *Error: a code for programs, what happened, and
 //     what to do next.
+//   - With Config.Stale every read is answered from the own state of the master that
+//     is asked, which says first how new that is. Such a client makes no changes.
 //   - A Client is safe for concurrent use. A Thrift connection is not, so each call
 //     has one to itself; a few idle ones are kept for reads. A call that must not be
 //     repeated always gets a fresh one, because a connection that the peer closed

@@ -11,6 +11,22 @@
 // the rest malformed or not; then the result. What is dropped is counted by reason and logged without
 // anything that came in the report but the job's number.
 //
+// # Forwarding
+//
+// Only the leader decides. Any other master holds a report until it knows a leader, and hands a
+// report or an admin call to it once, over a connection that the masters have among each other. What
+// certainly did not leave may go to the next leader; of what may have arrived nobody knows, so a
+// report's call fails, a read is UNAVAILABLE, and a change is OUTCOME_UNKNOWN with what to look at.
+// The receiving side serves from the same handlers, within the same bounds, and never forwards again.
+// A stale read stays where it was asked.
+//
+// # Who calls
+//
+// A call is made by a principal: found out once, by the master that was asked, carried along when the
+// call is forwarded, and named in the history as NAME where something vouches for it and as
+// unverified:NAME where nothing does. One table says which role each method needs, and one place
+// looks; a method that is not in the table can be called by nobody.
+//
 // # Secrets
 //
 // The generated structs print every field. They are passed on by this package and never logged,
