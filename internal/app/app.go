@@ -154,6 +154,7 @@ func (a *App) open() (err error) {
 	}
 	a.onStop("raft", a.node.Shutdown)
 	a.journal = newJournal(a.node, a.log, a.registry, a.applied)
+	a.journal.level = func() int32 { return a.formed().Level }
 	if err := a.knowMembers(); err != nil {
 		return err
 	}

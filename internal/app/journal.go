@@ -29,6 +29,7 @@ type proposer interface {
 // refusal, which is a value, is told apart from a failure to replicate.
 type journal struct {
 	node     proposer
+	level    func() int32 // the feature level in force
 	log      *slog.Logger
 	observe  func(*fsm.Result) // told of each applied command; must not block
 	duration *prometheus.HistogramVec
@@ -36,7 +37,7 @@ type journal struct {
 }
 
 func newJournal(node proposer, log *slog.Logger, r prometheus.Registerer, observe func(*fsm.Result)) *journal {
-	j := &journal{node: node, log: log, observe: observe, duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	j := &journal{node: node, level: func() int32 { return 1 }, log: log, observe: observe, duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "lancemaster_journal_apply_duration_seconds",
 		Help:    "Time from proposing a command on this leader to its being applied, by how it ended.",
 		Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15),
@@ -60,7 +61,8 @@ func (j *journal) Propose(ctx context.Context, c job.Command) (job.Answer, error
 }
 
 func (j *journal) propose(ctx context.Context, c job.Command) (string, job.Answer, error) {
-	data, err := command.Encode(c)
+	// At the level in force: what comes with a higher one would stop the older builds among the masters.
+	data, err := command.EncodeAt(j.level(), c)
 	if err != nil {
 		return "not_appended", job.Answer{}, fmt.Errorf("%w: %w", job.ErrNotAppended, err)
 	}

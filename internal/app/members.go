@@ -100,7 +100,7 @@ func (a *App) knowMembers() (err error) {
 	a.members, err = cluster.New(cluster.Config{
 		NodeID: a.cfg.NodeID, InstanceID: a.identity.get().InstanceID, Address: a.endpoint.Addr(),
 		Founders: founders, Join: a.cfg.Join, ClusterID: a.cfg.ClusterID,
-		Version: config.BuildInfo().Version, MaxLevel: command.MaxLevel, LevelDefaults: levelDefaults,
+		Version: config.BuildInfo().Version, MaxLevel: command.MaxLevel, LevelDefaults: job.LevelDefaults,
 		AddressOf: func(id string) (string, bool) { return a.current.Load().MemberAddress(id) },
 		Raft:      a.node, State: a.machine, Journal: a.journal, Disk: a.identity, Report: a.selfReport, Now: a.now,
 		Logger: a.log.With("part", "cluster"), Registerer: a.registry,
@@ -111,17 +111,6 @@ func (a *App) knowMembers() (err error) {
 	a.known.Store(a.members)
 	a.onStop("membership", a.members.Stop)
 	return nil
-}
-
-// levelDefaults are the first values of the settings that the levels above from, up
-// to to, bring.
-func levelDefaults(from, to int32) (values []job.SettingValue) {
-	for _, d := range job.SettingDefs() {
-		if d.Level > from && d.Level <= to {
-			values = append(values, job.SettingValue{Name: d.Name, Value: d.Default})
-		}
-	}
-	return values
 }
 
 // selfReport is what this node tells other masters of itself.

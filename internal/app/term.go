@@ -21,8 +21,7 @@ func (a *App) startTerm(ctx context.Context, term uint64) error {
 	if err := a.members.EnsureRegistered(ctx); err != nil {
 		return err
 	}
-	header := job.Header{At: job.Millis(a.now().UnixMilli()), Actor: job.ActorSystem}
-	_, err := a.journal.Propose(ctx, job.TermStart{Header: header, Term: term})
+	_, err := a.journal.Propose(ctx, a.later(job.TermStart{Header: a.header(), Term: term}))
 	if job.IsCode(err, job.CodeStaleTerm) {
 		// Nothing but this very start can have journaled this term: an earlier try
 		// whose answer was lost.
@@ -35,7 +34,12 @@ func (a *App) startTerm(ctx context.Context, term uint64) error {
 	if err != nil {
 		return fmt.Errorf("cannot start term %d: %w", term, err)
 	}
-	return nil
+	return a.afterTermStart(ctx)
+}
+
+// header is what this node's own commands carry.
+func (a *App) header() job.Header {
+	return job.Header{At: job.Millis(a.now().UnixMilli()), Actor: job.ActorSystem}
 }
 
 // formOrCheck journals the formation where there was none, and refuses to lead
@@ -69,7 +73,7 @@ func (a *App) payQuarantine(ctx context.Context) error {
 			break
 		}
 		_, err := a.journal.Propose(ctx, job.Quarantine{
-			Header: job.Header{At: job.Millis(a.now().UnixMilli()), Actor: job.ActorSystem}, Incarnation: now + 1,
+			Header: a.header(), Incarnation: now + 1,
 			Cause: owed.Cause, Members: a.members.Survivor(),
 		})
 		if err != nil && a.formed().Incarnation == now {
