@@ -66,7 +66,10 @@ func (a *App) takeDataDir() error {
 	if err != nil {
 		return err
 	}
-	a.identity = &identityStore{dir: a.cfg.DataDir, id: id}
+	a.identity = &identityStore{dir: a.cfg.DataDir, id: id, write: func(dir string, id identity) error {
+		defer a.disk.Begin("writing the node's identity")()
+		return writeIdentity(dir, id)
+	}}
 	return nil
 }
 

@@ -8,7 +8,10 @@ import (
 
 // identityStore keeps the node's identity, in memory and in its data directory.
 type identityStore struct {
-	dir string
+	dir   string
+	write func(dir string, id identity) error
+
+	writing sync.Mutex // held through a write to the disk; guards nothing that is read
 
 	mu sync.Mutex
 	id identity
@@ -20,15 +23,18 @@ func (s *identityStore) get() identity {
 	return s.id
 }
 
-// change stores a changed identity durably before anybody sees it.
+// change stores a changed identity durably before anybody sees it. Readers do not
+// wait for the disk: each connection between masters asks for the identity.
 func (s *identityStore) change(change func(*identity)) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	id := s.id
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	id := s.get()
 	change(&id)
-	if err := writeIdentity(s.dir, id); err != nil {
+	if err := s.write(s.dir, id); err != nil {
 		return err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.id = id
 	return nil
 }
