@@ -13,9 +13,9 @@ type Role uint8
 // of what the roles may do.
 const (
 	RoleRead    Role = 1 // see everything
-	RoleSubmit  Role = 2 // submit jobs and cancel them
-	RoleOperate Role = 3 // act on jobs, backends and settings
-	RoleAdmin   Role = 4 // catalogs, members, tokens, and all else
+	RoleSubmit  Role = 2 // submit jobs
+	RoleOperate Role = 3 // act on jobs, backends, catalogs and settings
+	RoleAdmin   Role = 4 // members, snapshots, tokens, and all else
 )
 
 var roleNames = map[Role]string{
