@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"time"
 
@@ -164,12 +165,38 @@ func (f toLeader) Forward(ctx context.Context, service string, as rpc.Principal,
 	}
 	payload := binary.BigEndian.AppendUint32(nil, uint32(len(head)))
 	payload = append(append(payload, head...), message...)
+	ctx, end := f.whileLeading(ctx, id)
+	defer end()
 	address, _ := f.a.memberAddress(id)
 	reply, _, err := f.a.endpoint.Call(ctx, id, address, methodForward, payload)
 	if err != nil {
 		return nil, &rpc.ForwardError{Sent: sent(err), Err: err}
 	}
 	return reply, nil
+}
+
+// whileLeading returns a context that ends when another leader than id is known: one
+// that hangs would otherwise keep its callers from the next for as long as they wait.
+func (f toLeader) whileLeading(ctx context.Context, id string) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(leaderPoll)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if now, _ := f.a.node.Leader(); now != "" && now != id {
+				cancel(fmt.Errorf("%s leads no more, %s does", id, now))
+				return
+			}
+		}
+	}()
+	return ctx, func() { cancel(nil); <-done }
 }
 
 // sent says whether a failed call may have reached its handler.
