@@ -96,7 +96,8 @@ var rooms = []room{
 	{path: "cli", imports: []string{"client", "config", "app", "tlsconf"}},
 
 	// Real app instances with a transport that can be cut.
-	{path: "testcluster", imports: []string{"app", "client"}, testOnly: true},
+	// config for what a master is started with; the wire is for what its backends do.
+	{path: "testcluster", imports: []string{"app", "client", "config", "oracle", "scripted", "thriftnet", genGo}, testOnly: true},
 	// Judges a run under faults by its facts: client for their types, fsm for the states of nodes.
 	{path: "oracle", imports: []string{"client", "fsm"}, testOnly: true},
 	// A backend that follows a script and records what it is sent.
