@@ -77,7 +77,7 @@ say "Nothing may use its name: a second job for it is refused"
 refuses FENCE_HELD index create LOST_VEC --catalog local --table demo.typed --dataset "$dataset" --column title --type btree
 
 say "Releasing it at once is refused: what was sent may still be arriving"
-refuses TOO_EARLY job force-release 1 --note "host checked by hand: nothing runs there"
+refuses TOO_EARLY job force-release 1 --yes --note "host checked by hand: nothing runs there"
 
 say "2. COMMITTED: reported with proof; the refresh is done, nothing is held any more"
 create done_id id btree
@@ -99,7 +99,7 @@ while refused=$("$master" job explain 1) && grep -q TOO_EARLY <<<"$refused"; do
   ((SECONDS < deadline)) || fail "job 1 cannot be released after 30 s: $refused"
   sleep 0.5
 done
-run job force-release 1 --note "host checked by hand: nothing runs there"
+run job force-release 1 --yes --note "host checked by hand: nothing runs there"
 holds 1 false false
 
 say "5. The backend restarts: two heartbeats by different processes prove that job 3's worker is gone"

@@ -40,6 +40,6 @@ and let it join anew with "lancemaster cluster add".
 			}{args[0]})
 		})
 	})
-	cmd.Flags().BoolVar(&yes, "yes", false, "do it without asking")
+	yesFlag(cmd, &yes)
 	return cmd
 }

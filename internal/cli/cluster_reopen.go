@@ -14,7 +14,9 @@ import (
 // What is confirmed before a cluster is reopened.
 const (
 	mastersStopped = "Every master of the older incarnation is stopped, and will not be started again"
+	strayMaster    = "If one still runs, it sends jobs that this cluster knows nothing of, and two may write one index"
 	backendsAnew   = "After that, at least 10 seconds later, every backend was restarted"
+	strayWorker    = "If one was not, what it began for the old masters may still change datasets under new jobs"
 )
 
 func (a *cli) clusterReopenCmd() *cobra.Command {
@@ -46,8 +48,8 @@ with "lancemaster settings set admission.enabled=true dispatch.paused=false".
 			return usagef("--note has %d bytes; at most %d are kept", len(r.Note), maxNote)
 		}
 		err := a.confirm(ctx,
-			confirmation{"masters-stopped", r.MastersStopped, []string{mastersStopped}},
-			confirmation{"backends-restarted", r.BackendsRestarted, []string{backendsAnew}})
+			confirmation{"masters-stopped", r.MastersStopped, []string{mastersStopped, strayMaster}},
+			confirmation{"backends-restarted", r.BackendsRestarted, []string{backendsAnew, strayWorker}})
 		if err != nil {
 			return err
 		}

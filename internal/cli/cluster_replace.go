@@ -43,6 +43,6 @@ back. So be sure that it is gone: of two that run under one name, only the one t
 			return a.printMember(m)
 		})
 	})
-	cmd.Flags().BoolVar(&yes, "yes", false, "do it without asking")
+	yesFlag(cmd, &yes)
 	return cmd
 }

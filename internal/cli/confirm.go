@@ -8,6 +8,11 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/lancemaster/lancemaster/internal/client"
 )
 
 // maxReply bounds an answer that is typed in.
@@ -19,8 +24,7 @@ func (a *cli) interactive() bool {
 	case interface{ IsTerminal() bool }: // what tests read from
 		return in.IsTerminal()
 	case *os.File:
-		info, err := in.Stat()
-		return err == nil && info.Mode()&os.ModeCharDevice != 0
+		return term.IsTerminal(int(in.Fd()))
 	}
 	return false
 }
@@ -44,7 +48,7 @@ func (a *cli) confirm(ctx context.Context, list ...confirmation) error {
 		for _, c := range list {
 			states, flags = append(states, c.states...), append(flags, "--"+c.flag)
 		}
-		return usagef("not done. %s. There is no terminal to ask at; confirm it with %s", strings.Join(states, ". "), strings.Join(flags, " and "))
+		return usagef("not done. %s. There is no terminal to ask at; to confirm it, give %s", strings.Join(states, ". "), strings.Join(flags, " and "))
 	}
 	for _, c := range list {
 		if err := a.ask(ctx, c); err != nil {
@@ -91,4 +95,28 @@ func (a *cli) reply(ctx context.Context) (string, error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
+}
+
+// confirmVerb has the caller agree to a verb that rests on its word, unless yes says so. At a terminal
+// the job is read first: the caller agrees to what it was shown, so the verb is then of that revision.
+// Where settled says that there is nothing to agree to, the master is left to answer.
+func (a *cli) confirmVerb(ctx context.Context, c *client.Client, v *client.JobVerb, yes bool, settled func(*client.Job) bool, consequences func(*client.Job) []string) error {
+	j := &client.Job{ID: v.JobID}
+	if !yes && a.interactive() {
+		var err error
+		if j, err = c.Job(ctx, v.JobID); err != nil {
+			return err
+		}
+		if settled(j) {
+			return nil
+		}
+		if v.ExpectedRevision == nil {
+			v.ExpectedRevision = &j.Revision
+		}
+	}
+	return a.confirm(ctx, confirmation{"yes", yes, consequences(j)})
+}
+
+func yesFlag(cmd *cobra.Command, yes *bool) {
+	cmd.Flags().BoolVar(yes, "yes", false, "do it without asking")
 }

@@ -31,23 +31,29 @@ In this order, and nothing is released unless all goes well:
      catalog's refresher runs once; a dataset that is gone is no failure
   6. the release is journaled, if the job has not moved on meanwhile
 
-The warning, your note and your name are stored with the job.
+The warning, your note and your name are stored with the job. On a terminal you are asked whether to go on,
+with the job as it is then; a script gives --yes.
 
 ` + exitPlain
 
 func (a *cli) jobForceReleaseCmd() *cobra.Command {
 	var v client.JobVerb
 	var revision int64
+	var yes bool
 	cmd := a.leaf(&cobra.Command{
-		Use:     "force-release JOB",
-		Short:   "Free the index name of an UNKNOWN job, on your word that its worker is gone",
-		Long:    forceReleaseLong,
-		Example: `  lancemaster job force-release 7 --note "host 10.0.0.7 was scrapped; the index was looked at by hand"`,
+		Use:   "force-release JOB",
+		Short: "Free the index name of an UNKNOWN job, on your word that its worker is gone",
+		Long:  forceReleaseLong,
+		Example: `  lancemaster job force-release 7 --note "host 10.0.0.7 was scrapped; the index was looked at by hand"
+  lancemaster job force-release 7 --note "backend 2 was restarted at 10:40" --yes`,
 	}, func(ctx context.Context, cmd *cobra.Command, args []string) error {
 		if err := checkNote(v.Note); err != nil {
 			return err
 		}
 		return a.jobVerb(cmd, args[0], v, revision, func(c *client.Client, v client.JobVerb) (*client.Job, error) {
+			if err := a.confirmVerb(ctx, c, &v, yes, forceSettled, forceReleaseMeans); err != nil {
+				return nil, err
+			}
 			j, err := c.ForceRelease(ctx, v)
 			if err != nil {
 				return nil, err
@@ -60,7 +66,28 @@ func (a *cli) jobForceReleaseCmd() *cobra.Command {
 		})
 	})
 	verbFlags(cmd, &v, &revision)
+	yesFlag(cmd, &yes)
 	return cmd
+}
+
+// forceSettled reports whether a force release changes nothing, or is refused.
+func forceSettled(j *client.Job) bool { return j.ForceRelease != nil || j.State != client.StateUnknown }
+
+// forceReleaseMeans is what follows from releasing a job by force.
+func forceReleaseMeans(j *client.Job) []string {
+	return []string{
+		fmt.Sprintf("Job %d gives up its index name, its share of the quotas and its slot%s", j.ID, ofIndex(j)),
+		"Its worker may still commit, and so overwrite, remove or bring back the index, even after a new job has used the name; releasing stops no worker",
+		"Its outcome stays UNKNOWN, and what is released is not taken back",
+	}
+}
+
+// ofIndex says which index a job is about, where that is known.
+func ofIndex(j *client.Job) string {
+	if j.Target.IndexName == "" {
+		return ""
+	}
+	return fmt.Sprintf(": %s of %s on %s.%s, which is %s", j.Intent.Mutation, j.Target.IndexName, j.Target.Database, j.Target.Table, j.State)
 }
 
 // checkNote refuses what the masters would of a verb that rests on the caller's word.

@@ -119,7 +119,7 @@ func (a *cli) confirmCluster(ctx context.Context, flag string, given bool, clust
 	}
 	id := strconv.Itoa(int(cluster))
 	if !a.interactive() {
-		return usagef("not done: nobody can be asked here, as there is no terminal; to confirm it, give the cluster's id: --%s %s", flag, id)
+		return usagef("not done. There is no terminal to ask at; to confirm it, give the cluster's id: --%s %s", flag, id)
 	}
 	fmt.Fprintf(a.Err, "Type the cluster's id, %s, to go on: ", id)
 	reply, err := a.reply(ctx)

@@ -142,7 +142,7 @@ func TestABackupIsRestored(t *testing.T) {
 	m.stop(t)
 	refused(t, m.session, exitFailed, "with --replace its content is kept", at(dir, "--expect-cluster-id", id)...)
 	refused(t, m.session, exitFailed, "expected is cluster", at(dir, "--expect-cluster-id", fmt.Sprint(saved.ClusterID^1), "--replace")...)
-	refused(t, m.session, exitUsage, "nobody can be asked here", at(dir, "--replace")...)
+	refused(t, m.session, exitUsage, "There is no terminal to ask at", at(dir, "--replace")...)
 	m.typed = []string{"no\n"}
 	refused(t, m.session, exitFailed, "the answer was not the cluster's id", at(dir, "--replace")...)
 	m.typed = []string{id + "\n"}
