@@ -118,6 +118,14 @@ alerts-test: ## Check and test the alert rules and the dashboard (wants promtool
 bench: ## Run the benchmarks (BENCH=regexp, BENCHCOUNT=n)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCHCOUNT) -timeout 20m ./...
 
+.PHONY: model
+model: ## Check the model of the dispatch protocol, and each of its guards (wants spin and gcc)
+	@bash docs/model/run.sh all
+
+.PHONY: model-guards
+model-guards: ## Check the guards of the model with its full bounds (half an hour)
+	@MODEL_FULL=1 bash docs/model/guards.sh
+
 .PHONY: readme
 readme: ## Run the README's commands as they stand, in a fresh clone
 	@bash .ci/readme.sh
@@ -142,7 +150,7 @@ systemd-verify: build ## Check the systemd units (wants systemd-analyze)
 	@bash .ci/systemd.sh '$(BIN)'
 
 .PHONY: check
-check: race lint generate-check fuzz doris-test e2e interop alerts-test demo-outcomes readme ## All that CI does beyond test
+check: race lint generate-check fuzz doris-test e2e interop alerts-test model demo-outcomes readme ## All that CI does beyond test
 
 .PHONY: clean
 clean: ## Remove what was built

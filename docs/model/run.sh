@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Checks the model of the dispatch protocol: bash docs/model/run.sh
+# Checks the model of the dispatch protocol: bash docs/model/run.sh, or with the argument "all" and then
+# guards.sh as well, with the same verifier.
 #
 # First that every invariant holds in every state that can be reached, then that the model can do what it
 # is about, so that the first part is not true of a model that does nothing. README.md explains both.
@@ -53,4 +54,8 @@ reaches 8 'two jobs of one name work at once, after a force release' same_name
 reaches 10 'a job that the restored journal has lost is sent by a master of the old incarnation' same_name
 reaches 7 'after quarantine and re-opening a new job is sent' same_name
 
+if [[ ${1:-} == all ]]; then
+  echo
+  bash "$(dirname "${BASH_SOURCE[0]}")/guards.sh" || failed=1
+fi
 exit "$failed"
