@@ -8,6 +8,7 @@
 #
 # With MODEL_FULL=1 the searches have the bounds of the full model, where that is feasible.
 set -euo pipefail
+if [[ -n ${MODEL_FULL:-} ]]; then : "${MODEL_TIMEOUT:=3600}"; fi
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 build
 
