@@ -76,7 +76,7 @@ func try(ctx context.Context, t *testing.T, spec refresh.Spec, attempt refresh.A
 	for reference, value := range content {
 		resolver.content[reference] = value
 	}
-	registry := refresh.NewRegistry(map[string]refresh.Refresher{refresh.KindDoris: refresh.NewDoris(resolver)})
+	registry := refresh.NewRegistry(map[string]refresh.Refresher{refresh.KindDoris: refresh.NewDoris(resolver, nil)})
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	evidence, err := registry.Refresh(ctx, spec, attempt)

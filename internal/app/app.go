@@ -203,7 +203,7 @@ func (a *App) newServices(ctx context.Context, client *rpc.BackendClient, sends 
 	if err != nil {
 		return err
 	}
-	registry := refreshers(references)
+	registry := refreshers(references, a.certs.towardsRefreshers())
 	a.releaser = release.New(release.Config{
 		State: a.machine, Journal: servingJournal{leading{a}, a.journal}, Open: lance.Open, Refresh: refreshOnce(registry),
 		Sending: sends.Active, Now: time.Now, WallOffset: a.opts.WallOffset, ClockAgrees: a.members.AgreesWithMajority, Logger: a.log.With("part", "release"),
@@ -232,10 +232,10 @@ func (a *App) explainer() rpc.Explainer {
 }
 
 // refreshers are what a catalog may name.
-func refreshers(references *dispatch.References) *refresh.Registry {
+func refreshers(references *dispatch.References, own refresh.Certificate) *refresh.Registry {
 	return refresh.NewRegistry(map[string]refresh.Refresher{
-		refresh.KindHTTP:  refresh.HTTP{Resolver: references},
-		refresh.KindDoris: refresh.NewDoris(references),
+		refresh.KindHTTP:  refresh.HTTP{Resolver: references, Certificate: own},
+		refresh.KindDoris: refresh.NewDoris(references, own),
 	})
 }
 

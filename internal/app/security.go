@@ -8,6 +8,7 @@ import (
 
 	"github.com/lancemaster/lancemaster/internal/auth"
 	"github.com/lancemaster/lancemaster/internal/job"
+	"github.com/lancemaster/lancemaster/internal/refresh"
 	"github.com/lancemaster/lancemaster/internal/rpc"
 	"github.com/lancemaster/lancemaster/internal/thriftnet"
 	"github.com/lancemaster/lancemaster/internal/tlsconf"
@@ -33,7 +34,7 @@ func (a *App) openCertificates() error {
 	}
 	for use, mode := range map[tlsconf.Use]string{
 		tlsconf.UseRaft: a.cfg.RaftTLS, tlsconf.UseReport: a.cfg.ReportTLS, tlsconf.UseAdmin: a.cfg.AdminTLS,
-		tlsconf.UseHTTP: a.cfg.HTTPTLS, tlsconf.UseBackend: a.cfg.BackendTLS,
+		tlsconf.UseHTTP: a.cfg.HTTPTLS, tlsconf.UseBackend: a.cfg.BackendTLS, tlsconf.UseRefresh: a.cfg.RefreshTLS,
 	} {
 		if mode == tlsOff {
 			continue
@@ -82,6 +83,18 @@ func (c certificates) client(use tlsconf.Use, want tlsconf.Expect) func() *tls.C
 		return nil
 	}
 	return func() *tls.Config { return source.Client(want) }
+}
+
+// towardsRefreshers is the certificate that refreshers which ask for one are shown;
+// nil for none.
+func (c certificates) towardsRefreshers() refresh.Certificate {
+	source := c.sources[tlsconf.UseRefresh]
+	if source == nil {
+		return nil
+	}
+	return func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		return source.Client(tlsconf.Expect{}).GetClientCertificate(asked)
+	}
 }
 
 // betweenMasters is the TLS of the Raft port: both ends show that they are masters,

@@ -26,7 +26,7 @@ type Config struct {
 	RaftAdvertise   string // host:port told to other members; empty: the bound address
 
 	// How each service uses TLS: off, server or mutual; between masters off or mutual.
-	ReportTLS, AdminTLS, HTTPTLS, RaftTLS, BackendTLS string
+	ReportTLS, AdminTLS, HTTPTLS, RaftTLS, BackendTLS, RefreshTLS string
 	// The node's certificate, its key, and the CAs that others are held against.
 	TLSCertFile, TLSKeyFile, TLSCAFile string
 	AdminAuth                          string // none or required

@@ -54,6 +54,7 @@ func keys() []key {
 		{"backend.token", "", "the token shared with backends, by reference: file:/absolute/path or env:NAME; empty: none", text(func(c *Config) *string { return &c.BackendTokenRef })},
 		{"backend.protocol", "binary", "Thrift protocol towards backends: binary, compact, binary-framed or compact-framed", protocol(func(c *Config) *Protocol { return &c.BackendProtocol })},
 		{"backend.tls", "off", "TLS towards backends: off, server (they are verified), or mutual (this master shows its certificate too)", word(func(c *Config) *string { return &c.BackendTLS }, tlsModes...)},
+		{"refresh.tls", "off", "off, or mutual: refreshers reached over TLS that ask for a certificate are shown this node's; each catalog says whether TLS is used and which CAs are trusted", word(func(c *Config) *string { return &c.RefreshTLS }, "off", "mutual")},
 		{"tls.cert_file", "", "this node's certificate, PEM; read again when it changes", text(func(c *Config) *string { return &c.TLSCertFile })},
 		{"tls.key_file", "", "the certificate's private key, PEM, mode 0600", text(func(c *Config) *string { return &c.TLSKeyFile })},
 		{"tls.ca_file", "", "the CAs that others' certificates are held against, PEM", text(func(c *Config) *string { return &c.TLSCAFile })},

@@ -151,6 +151,7 @@ func (c *Config) validateTLS(fault func(key, format string, args ...any)) {
 	}{
 		{"report.tls", c.ReportTLS, false}, {"admin.tls", c.AdminTLS, false}, {"http.tls", c.HTTPTLS, false},
 		{"raft.tls", c.RaftTLS, false}, {"backend.tls", c.BackendTLS, true},
+		{"refresh.tls", c.RefreshTLS, true},
 	} {
 		if s.mode == "off" {
 			continue
@@ -158,7 +159,7 @@ func (c *Config) validateTLS(fault func(key, format string, args ...any)) {
 		if c.TLSCertFile == "" && (!s.client || s.mode == "mutual") {
 			fault(s.key, "%s needs tls.cert_file and tls.key_file", s.mode)
 		}
-		if c.TLSCAFile == "" && s.mode == "mutual" {
+		if c.TLSCAFile == "" && s.mode == "mutual" && s.key != "refresh.tls" {
 			fault(s.key, "mutual needs tls.ca_file, which certificates are held against")
 		}
 	}

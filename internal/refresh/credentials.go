@@ -36,10 +36,14 @@ func resolve(ctx context.Context, from Resolver, reference string) (string, erro
 	return secret, nil
 }
 
+// Certificate gives the certificate that is shown to a server which asks for one;
+// see tls.Config.GetClientCertificate. nil shows none.
+type Certificate func(*tls.CertificateRequestInfo) (*tls.Certificate, error)
+
 // clientTLS returns how to trust a server: by the CA bundle alone where one is
 // named, else by the certificates that this machine trusts.
-func clientTLS(ctx context.Context, from Resolver, caRef string) (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
+func clientTLS(ctx context.Context, from Resolver, caRef string, own Certificate) (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, GetClientCertificate: own}
 	if caRef == "" {
 		return config, nil
 	}

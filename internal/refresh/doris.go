@@ -29,14 +29,17 @@ const (
 type Doris struct {
 	resolver Resolver
 	connect  connectFunc
+	// own is this master's certificate, for frontends that ask for one.
+	own Certificate
 
 	mu      sync.Mutex
 	resting map[string]time.Time // by address, until when
 }
 
-// NewDoris returns a refresher that reads passwords and CA bundles with resolver.
-func NewDoris(resolver Resolver) *Doris {
-	return &Doris{resolver: resolver, connect: connectMySQL, resting: make(map[string]time.Time)}
+// NewDoris returns a refresher that reads passwords and CA bundles with resolver,
+// and shows frontends that ask for one a certificate, which may be nil.
+func NewDoris(resolver Resolver, own Certificate) *Doris {
+	return &Doris{resolver: resolver, own: own, connect: connectMySQL, resting: make(map[string]time.Time)}
 }
 
 // login is what one frontend is given.
@@ -122,7 +125,7 @@ func (d *Doris) login(ctx context.Context, spec Spec) (login, error) {
 		return login{}, errors.New("the refresher's password holds a NUL character, which no login can carry")
 	}
 	if spec.TLS {
-		if to.tls, err = clientTLS(ctx, d.resolver, spec.CARef); err != nil {
+		if to.tls, err = clientTLS(ctx, d.resolver, spec.CARef, d.own); err != nil {
 			return login{}, err
 		}
 	}

@@ -78,7 +78,7 @@ func (s *scriptedSession) Close() error {
 
 // doris returns a refresher of the scripted frontends.
 func (f *frontends) doris() *Doris {
-	d := NewDoris(secrets{"env:PASSWORD": passwordCanary, "env:SHORT": "root", "env:NUL": "pass\x00word"})
+	d := NewDoris(secrets{"env:PASSWORD": passwordCanary, "env:SHORT": "root", "env:NUL": "pass\x00word"}, nil)
 	d.connect = f.connect
 	return d
 }
@@ -281,7 +281,7 @@ func TestDorisTLSConfig(t *testing.T) {
 	defer server.Close()
 	bundle := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
 	f := &frontends{script: map[string]scriptedFrontend{"a:1": accepting}}
-	d := NewDoris(secrets{"file:/ca": bundle})
+	d := NewDoris(secrets{"file:/ca": bundle}, nil)
 	d.connect = f.connect
 	if _, err := d.Refresh(t.Context(), Spec{Frontends: []string{"a:1"}, User: "u", TLS: true, CARef: "file:/ca"}, change); err != nil {
 		t.Fatal(err)

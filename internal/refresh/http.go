@@ -34,6 +34,8 @@ const (
 type HTTP struct {
 	// Resolver reads the token and the CA bundle.
 	Resolver Resolver
+	// Certificate is this master's own, for servers that ask for one; may be nil.
+	Certificate Certificate
 }
 
 // httpBody is what is posted. Its fields are a promise to who receives it.
@@ -114,7 +116,7 @@ func (h HTTP) transport(ctx context.Context, spec Spec, target *url.URL) (*http.
 	var config *tls.Config
 	if target.Scheme == "https" {
 		var err error
-		if config, err = clientTLS(ctx, h.Resolver, spec.CARef); err != nil {
+		if config, err = clientTLS(ctx, h.Resolver, spec.CARef, h.Certificate); err != nil {
 			return nil, err
 		}
 	}

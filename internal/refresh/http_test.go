@@ -2,6 +2,7 @@ package refresh
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -439,6 +440,30 @@ func TestHTTPTLS(t *testing.T) {
 				t.Errorf("got %q, %v", evidence, err)
 			}
 		})
+	}
+}
+
+// A server that asks for a certificate is shown this master's, and none is shown
+// where none is configured.
+func TestHTTPShowsItsCertificate(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if len(r.TLS.PeerCertificates) == 0 {
+			t.Error("no certificate was shown")
+		}
+	}))
+	server.Config.ErrorLog = quietLog()
+	server.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	server.StartTLS()
+	defer server.Close()
+	own := server.TLS.Certificates[0] // any will do here
+	bundle := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	spec := Spec{Kind: KindHTTP, URL: server.URL, CARef: "file:/ca"}
+	with := HTTP{Resolver: secrets{"file:/ca": bundle}, Certificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &own, nil }}
+	if _, err := with.Refresh(t.Context(), spec, change); err != nil {
+		t.Error(err)
+	}
+	if _, err := (HTTP{Resolver: secrets{"file:/ca": bundle}}).Refresh(t.Context(), spec, change); err == nil {
+		t.Error("a server that wants a certificate took a master without one")
 	}
 }
 

@@ -47,7 +47,7 @@ func converse(t *testing.T, first string, answers ...string) (address string) {
 
 func tryMySQL(ctx context.Context, t *testing.T, address string) (string, error) {
 	t.Helper()
-	d := NewDoris(secrets{"env:PASSWORD": passwordCanary})
+	d := NewDoris(secrets{"env:PASSWORD": passwordCanary}, nil)
 	evidence, err := d.Refresh(ctx, dorisSpec(address), change)
 	if err != nil && strings.Contains(err.Error(), passwordCanary) {
 		t.Errorf("the password is seen in %q", err)
@@ -142,7 +142,7 @@ func TestMySQLBrokenPackets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			address := converse(t, tt.first, tt.answers...)
-			d := NewDoris(secrets{"env:PASSWORD": passwordCanary})
+			d := NewDoris(secrets{"env:PASSWORD": passwordCanary}, nil)
 			_, err := d.Refresh(t.Context(), dorisSpec(address), change)
 			wantError(t, err, errBrokeDriver.Error())
 			_, err = d.Refresh(t.Context(), dorisSpec(address), change)

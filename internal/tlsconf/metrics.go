@@ -18,10 +18,11 @@ const (
 	UseAdmin   Use = "admin"   // the command line and other clients
 	UseHTTP    Use = "http"    // health and metrics
 	UseBackend Use = "backend" // towards backends
+	UseRefresh Use = "refresh" // towards refreshers
 )
 
 // Uses lists the uses.
-func Uses() []Use { return []Use{UseRaft, UseReport, UseAdmin, UseHTTP, UseBackend} }
+func Uses() []Use { return []Use{UseRaft, UseReport, UseAdmin, UseHTTP, UseBackend, UseRefresh} }
 
 func (u Use) known() bool { return slices.Contains(Uses(), u) }
 
