@@ -29,6 +29,7 @@ func Check(f Facts, final Final) []string {
 	}
 	c.fences()
 	c.reports()
+	c.proofs()
 	c.observations()
 	c.seenFences()
 	c.nodes()

@@ -74,6 +74,9 @@ func run() (Facts, Final) {
 
 func TestSound(t *testing.T) {
 	facts, final := run()
+	facts.Taken = []Taken{{25, "b1", 9, 1}, {26, "b1", 9, 3}}
+	facts.Gone = []Gone{{44, "b1", 9}}
+	facts.Proofs = []Proof{{45, 1, "BE_PROCESS_EPOCH_GONE"}, {46, 3, "CHILD_REAPED"}}
 	if faults := Check(facts, final); len(faults) != 0 {
 		t.Errorf("a sound run has faults: %q", faults)
 	}
@@ -130,8 +133,16 @@ func TestFaults(t *testing.T) {
 			f.Submissions[2].Span, f.Submissions[1].Span = Span{21, 22}, Span{23, 24}
 		}, "has no order in which it is true"},
 		"refused by a free name": {func(f *Facts, _ *Final) { f.Submissions[1].Span = Span{46, 47} }, "has no order in which it is true"},
-		"states differ":          {func(_ *Facts, l *Final) { l.Nodes[1].Hash = "g" }, "a and b have both applied entry 110"},
-		"an unsound state":       {func(_ *Facts, l *Final) { l.Nodes[2].Fault = "a posting is missing" }, "the state of c: a posting is missing"},
+		"never enqueued, and taken": {func(f *Facts, _ *Final) {
+			f.Taken = []Taken{{25, "b1", 9, 1}}
+			f.Proofs = []Proof{{45, 1, "NOT_ENQUEUED"}}
+		}, "as its record proves, and process 9 of b1 took it"},
+		"gone, and there": {func(f *Facts, _ *Final) {
+			f.Taken = []Taken{{25, "b1", 9, 1}}
+			f.Proofs, f.Gone = []Proof{{45, 1, "BE_PROCESS_EPOCH_GONE"}}, []Gone{{46, "b1", 9}, {30, "b1", 8}}
+		}, "process 9 of b1, which took it, was there"},
+		"states differ":    {func(_ *Facts, l *Final) { l.Nodes[1].Hash = "g" }, "a and b have both applied entry 110"},
+		"an unsound state": {func(_ *Facts, l *Final) { l.Nodes[2].Fault = "a posting is missing" }, "the state of c: a posting is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			facts, final := run()
@@ -169,8 +180,16 @@ func TestRecorder(t *testing.T) {
 	r.Sent(Send{Job: 1})
 	r.Sent(Send{Job: 1})
 	r.Reported(Report{Job: 1})
+	r.Took(Taken{Job: 1})
+	r.Ended(Gone{Process: 1})
+	done.Dispatch = &client.Dispatch{Proof: "CHILD_REAPED"}
+	r.Observed(&done, Span{r.Now(), r.Now()})
+	r.Observed(&done, Span{r.Now(), r.Now()})
 	f := r.Facts()
-	if len(f.Observations) != 3 || len(f.Submissions) != 1 || len(f.Sends) != 2 || f.Sends[1].At != now || len(f.Reports) != 1 || r.SentJobs()[1] != 2 {
+	if len(f.Taken) != 1 || f.Taken[0].At == 0 || len(f.Gone) != 1 || f.Gone[0].At == 0 || len(f.Proofs) != 1 || f.Proofs[0].Proof != "CHILD_REAPED" {
+		t.Errorf("the facts about processes are %+v, %+v, %+v", f.Taken, f.Gone, f.Proofs)
+	}
+	if len(f.Observations) != 3 || len(f.Submissions) != 1 || len(f.Sends) != 2 || f.Sends[1].At == 0 || len(f.Reports) != 1 || r.SentJobs()[1] != 2 {
 		t.Errorf("the facts are %+v", f)
 	}
 	if began := NewRecorder(nil); began.Now() < 0 || began.Now() > Moment(time.Minute) {

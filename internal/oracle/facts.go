@@ -77,6 +77,10 @@ type Facts struct {
 	Sends        []Send
 	Reports      []Report
 	Observations []Observation
+	// Where backends tell of their processes, what masters conclude about them is checked.
+	Taken  []Taken
+	Gone   []Gone
+	Proofs []Proof
 }
 
 // Final is what there is after the run.
@@ -104,6 +108,8 @@ type Recorder struct {
 	mu    sync.Mutex
 	facts Facts
 	seen  map[int64]Observation // the newest of each job that is kept
+
+	proved map[int64]string // the proof of each job that was seen
 }
 
 // NewRecorder makes a recorder. A nil clock is the monotonic one.
@@ -112,7 +118,7 @@ func NewRecorder(now func() Moment) *Recorder {
 		began := time.Now()
 		now = func() Moment { return Moment(time.Since(began)) }
 	}
-	return &Recorder{now: now, seen: map[int64]Observation{}}
+	return &Recorder{now: now, seen: map[int64]Observation{}, proved: map[int64]string{}}
 }
 
 // Now is the time by the recorder's clock.
@@ -134,6 +140,7 @@ func (r *Recorder) Observed(j *client.Job, s Span) {
 	o := Observation{Span: s, Job: j.ID, Revision: j.Revision, State: j.State, FenceHeld: j.FenceHeld, Fence: FenceOf(j)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.provedLocked(j, s.To)
 	if before, known := r.seen[j.ID]; known && before.Revision == o.Revision && before.State == o.State && before.FenceHeld == o.FenceHeld && !o.FenceHeld {
 		return
 	}
@@ -163,7 +170,15 @@ func (r *Recorder) Facts() Facts {
 	return Facts{
 		Submissions: slices.Clone(r.facts.Submissions), Sends: slices.Clone(r.facts.Sends),
 		Reports: slices.Clone(r.facts.Reports), Observations: slices.Clone(r.facts.Observations),
+		Taken: slices.Clone(r.facts.Taken), Gone: slices.Clone(r.facts.Gone), Proofs: slices.Clone(r.facts.Proofs),
 	}
+}
+
+// Forget drops what was recorded: after a restore what was acknowledged since the snapshot is gone.
+func (r *Recorder) Forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.facts, r.seen, r.proved = Facts{}, map[int64]Observation{}, map[int64]string{}
 }
 
 // SentJobs returns how often each job was sent until now.

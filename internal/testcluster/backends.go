@@ -64,6 +64,7 @@ func (b *Backend) Restart() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.kill()
+	b.recorder.Ended(oracle.Gone{Backend: b.Name, Process: b.epoch})
 	b.process, b.kill = context.WithCancel(b.Context())
 	b.Backend.Restart()
 	b.epoch++
@@ -108,6 +109,7 @@ func (b *Backend) submit(d *backend.TLanceIndexJobDispatch) scripted.Answer {
 	if lot(refuses) {
 		return scripted.Answer{Status: shared.TStatusCode_TOO_MANY_TASKS, Text: "not now"}
 	}
+	b.recorder.Took(oracle.Taken{Backend: b.Name, Process: b.epoch, Job: d.JobID})
 	if !lot(neverTells) {
 		b.workLocked(d)
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lancemaster/lancemaster/internal/client"
 )
 
 // memory makes a directory, in memory where the system has one.
@@ -32,15 +34,17 @@ func formed(t *testing.T, f func(*testing.T, *Cluster, *Master)) {
 		if err := c.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() {
+			c.Net.Heal()
+			if err := c.Stop(); err != nil {
+				t.Error(err)
+			}
+		})
 		m, err := c.WaitLeader(time.Minute)
 		if err != nil {
-			t.Error(err)
-		} else {
-			f(t, c, m)
+			t.Fatal(err)
 		}
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
+		f(t, c, m)
 	})
 }
 
@@ -73,6 +77,42 @@ func TestLeadershipMoves(t *testing.T) {
 		}
 		if _, err := c.WaitLeader(time.Minute); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A follower that is stopped while requests wait for a leader which does not answer ends in order and
+// in time.
+func TestStopWithRequestsThatHang(t *testing.T) {
+	formed(t, func(t *testing.T, c *Cluster, leader *Master) {
+		follower := c.Masters[0]
+		if follower == leader {
+			follower = c.Masters[1]
+		}
+		api, err := client.New(client.Config{Addresses: []string{follower.AdminAddr()}, Dial: c.Net.Host(ClientAddr(0)).Dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = api.Close() })
+		if _, err := api.Jobs(t.Context(), client.JobQuery{}); err != nil {
+			t.Fatal(err)
+		}
+		c.Net.Cut(leader.Addr, follower.Addr)
+		asked := make(chan error, 1)
+		go func() {
+			_, err := api.SetSettings(t.Context(), []client.SettingValue{{Name: "dispatch.paused", Value: "true"}})
+			asked <- err
+		}()
+		sleepUntil(time.Now().Add(500 * time.Millisecond)) // the leader is still believed in
+		began := time.Now()
+		if err := follower.Stop(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("the stop took %s", took)
+		}
+		if err := <-asked; err == nil {
+			t.Error("the change was acknowledged by nobody")
 		}
 	})
 }

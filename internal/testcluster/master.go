@@ -36,6 +36,7 @@ type Master struct {
 	offset  atomic.Int64 // of its wall clock
 
 	mu      sync.Mutex
+	busy    bool // a process is being stopped
 	dir     string
 	life    int // how many processes there were
 	host    *Host
@@ -53,11 +54,11 @@ func (m *Master) AdminAddr() string { return m.at(adminPort) }
 // SetClock sets the wall clock this far ahead of the true time.
 func (m *Master) SetClock(ahead time.Duration) { m.offset.Store(int64(ahead)) }
 
-// Running says whether the master has a process.
-func (m *Master) Running() bool {
+// Down says whether the master has no process, and its directory is free for another.
+func (m *Master) Down() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.app != nil
+	return m.app == nil && !m.busy
 }
 
 // App is the present process, or nil.
@@ -71,7 +72,7 @@ func (m *Master) App() *app.App {
 func (m *Master) Start(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.app != nil {
+	if m.app != nil || m.busy {
 		return fmt.Errorf("%s runs already", m.Name)
 	}
 	overrides := map[string]string{
@@ -127,13 +128,16 @@ func (m *Master) end(a *app.App) error {
 func (m *Master) Stop() error {
 	m.mu.Lock()
 	a, host := m.app, m.host
-	m.app = nil
+	m.app, m.busy = nil, a != nil
 	m.mu.Unlock()
 	if a == nil {
 		return nil
 	}
 	err := m.end(a)
 	host.Kill()
+	m.mu.Lock()
+	m.busy = false
+	m.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("stopping %s: %w", m.Name, err)
 	}

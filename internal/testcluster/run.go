@@ -100,7 +100,7 @@ func (r *Run) operate(f func(context.Context, *client.Client) error) {
 
 func (r *Run) startAll() {
 	for _, m := range r.Cluster.Masters {
-		if !m.Running() {
+		if m.Down() {
 			r.check(m.Start(context.Background()))
 		}
 	}
