@@ -118,7 +118,7 @@ func (a *App) startHTTP() error {
 	if err != nil {
 		return fmt.Errorf("%w; free the address or change http.listen", err)
 	}
-	a.onStop("HTTP server", a.http.Stop)
+	a.onStop("HTTP server", a.inTime(a.http.Stop))
 	return nil
 }
 
@@ -175,8 +175,21 @@ func (a *App) serve(ctx context.Context, name, key string, s *thriftnet.Server) 
 	if err := s.Start(ctx); err != nil {
 		return fmt.Errorf("%w; free the address or change %s", err, key)
 	}
-	a.onStop(name, s.Stop)
+	a.onStop(name, a.inTime(s.Stop))
 	return nil
+}
+
+// inTime has a server end its requests while there is time to close Raft and the state in order. A
+// request that waits for a leader which does not answer would take all there is.
+func (a *App) inTime(stop func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if end, bounded := ctx.Deadline(); bounded {
+			early, cancel := context.WithDeadline(ctx, end.Add(-a.cfg.ShutdownTimeout/4))
+			defer cancel()
+			ctx = early
+		}
+		return stop(ctx)
+	}
 }
 
 func protocol(p config.Protocol) thriftnet.Protocol {
