@@ -8,8 +8,9 @@ import (
 // FirstIncarnation is the incarnation of a cluster that was never restored.
 const FirstIncarnation = 1
 
-// quarantineJump is how far the next job id jumps with a Quarantine: further than
-// a lost journal can have handed out, so that no id is ever given twice.
+// quarantineJump is how far the next job id and the next backend id jump with a
+// Quarantine: further than a lost journal can have handed out, so that no id is
+// ever given twice.
 const quarantineJump = ID(1) << 32
 
 // form makes an empty state a cluster's. It brings every setting of its level, so
@@ -137,11 +138,12 @@ func quarantine(v View, p Position, c Quarantine) (Change, *Refusal) {
 	if refusal != nil {
 		return Change{}, refusal
 	}
-	if cluster.NextJob > math.MaxInt64-quarantineJump {
-		return Change{}, invalid("the job ids are used up")
+	if cluster.NextJob > math.MaxInt64-quarantineJump || cluster.NextBackend > math.MaxInt64-BackendID(quarantineJump) {
+		return Change{}, invalid("the ids are used up")
 	}
 	cluster.Incarnation = c.Incarnation
 	cluster.NextJob += quarantineJump
+	cluster.NextBackend += BackendID(quarantineJump)
 	cluster.Quarantined, cluster.QuarantinedAt, cluster.QuarantineCause = true, c.At, c.Cause
 	cluster.ReopenedAt, cluster.ReopenedBy, cluster.ReopenNote = 0, "", ""
 	change := Change{Cluster: &cluster, Members: members}

@@ -137,6 +137,7 @@ func (m *model) quarantine(c job.Quarantine) job.Code {
 	}
 	m.incarnation++
 	m.next += 1 << 32
+	m.nextBack += 1 << 32
 	m.quarantined, m.gate, m.paused, m.quarantinedAt = true, false, true, c.At
 	m.members = map[string][2]string{}
 	for _, s := range c.Members {
