@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -20,22 +19,30 @@ func (a *cli) backendCmd() *cobra.Command {
 ` + exitPlain,
 		Example: `  lancemaster backend add 10.0.0.7
   lancemaster backend list`,
-	}, a.backendAddCmd(), a.backendListCmd(), a.backendRemoveCmd(), a.backendDrainCmd(), a.backendUndrainCmd())
+	}, a.listing(a.backendAddCmd(), backendColumns), a.listing(a.backendListCmd(), backendColumns), a.nameable(a.backendRemoveCmd()),
+		a.listing(a.backendDrainCmd(), backendColumns), a.listing(a.backendUndrainCmd(), backendColumns))
 }
 
 func (a *cli) printBackend(b *client.Backend) error {
-	return a.print(b, func(out *bytes.Buffer) { backendTable(out, []client.Backend{*b}) })
+	return a.print(b, func(out *page) { backendTable(out, []client.Backend{*b}) })
 }
 
-func backendTable(out *bytes.Buffer, list []client.Backend) {
-	t := newTable(out, "BACKEND", "ADDRESS", "HEARTBEAT", "STATE", "ALIVE", "SLOTS", "VERSION", "LAST OK", "LABELS", "LAST ERROR")
+var backendColumns = []column{
+	{name: "BACKEND"}, {name: "ADDRESS"}, {name: "HEARTBEAT"}, {name: "STATE", kind: stateCell}, {name: "ALIVE", kind: stateCell}, {name: "SLOTS"},
+	{name: "VERSION", kind: textCell}, {name: "LAST OK"}, {name: "LABELS", kind: textCell}, {name: "LAST ERROR", kind: textCell},
+	{name: "EPOCH", wide: true}, {name: "CREATED", wide: true}, {name: "UPDATED", wide: true}, {name: "BY", kind: textCell, wide: true},
+}
+
+func backendTable(out *page, list []client.Backend) {
+	t := newTable(out, backendColumns)
 	for _, b := range list {
 		var labels []string
 		for _, l := range b.Labels {
 			labels = append(labels, l.Key+"="+l.Value)
 		}
 		t.row(number(b.ID), hostPort(b.Host, b.Port), fmt.Sprint(b.HeartbeatPort), b.State, yesNo(b.Alive), fmt.Sprint(b.SlotsHeld),
-			b.Version, moment(b.LastOKAt), strings.Join(labels, ","), b.LastError)
+			b.Version, moment(b.LastOKAt), strings.Join(labels, ","), b.LastError,
+			number(b.ProcessEpoch), moment(b.CreatedAt), moment(b.UpdatedAt), b.UpdatedBy)
 	}
 	t.end()
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 
 	"github.com/spf13/cobra"
@@ -27,7 +26,7 @@ still be alive there. Times are UTC.
 			value := struct {
 				Backends []client.Backend `json:"backends"`
 			}{list}
-			return a.print(value, func(out *bytes.Buffer) { backendTable(out, list) })
+			return a.print(value, func(out *page) { backendTable(out, list) })
 		})
 	}))
 }

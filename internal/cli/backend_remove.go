@@ -23,7 +23,7 @@ slot whose worker is certainly gone with "lancemaster job release-slot". Its id 
 			if err := c.RemoveBackend(ctx, id); err != nil {
 				return err
 			}
-			return a.done(fmt.Sprintf("removed backend %d", id), struct {
+			return a.done(number(id), fmt.Sprintf("removed backend %d", id), struct {
 				Removed int64 `json:"removed"`
 			}{id})
 		})

@@ -13,5 +13,5 @@ each master resolves it when it needs it.
 ` + exitPlain,
 		Example: `  lancemaster catalog create local
   lancemaster catalog show local`,
-	}, a.catalogCreateCmd(), a.catalogListCmd(), a.catalogShowCmd(), a.catalogUpdateCmd(), a.catalogRemoveCmd())
+	}, a.nameable(a.catalogCreateCmd()), a.listing(a.catalogListCmd(), catalogColumns), a.nameable(a.catalogShowCmd()), a.nameable(a.catalogUpdateCmd()), a.nameable(a.catalogRemoveCmd()))
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 
@@ -9,6 +8,11 @@ import (
 
 	"github.com/lancemaster/lancemaster/internal/client"
 )
+
+var catalogColumns = []column{
+	{name: "CATALOG"}, {name: "STORE", kind: textCell}, {name: "OPTIONS"}, {name: "REFRESHER", kind: textCell}, {name: "OPEN"}, {name: "UNRESOLVED"},
+	{name: "UPDATED"}, {name: "REVISION", wide: true}, {name: "BY", kind: textCell, wide: true}, {name: "CREATED", wide: true},
+}
 
 func (a *cli) catalogListCmd() *cobra.Command {
 	return a.staleRead(a.leaf(&cobra.Command{
@@ -27,10 +31,11 @@ func (a *cli) catalogListCmd() *cobra.Command {
 			value := struct {
 				Catalogs []client.Catalog `json:"catalogs"`
 			}{list}
-			return a.print(value, func(out *bytes.Buffer) {
-				t := newTable(out, "CATALOG", "STORE", "OPTIONS", "REFRESHER", "OPEN", "UNRESOLVED", "UPDATED")
+			return a.print(value, func(out *page) {
+				t := newTable(out, catalogColumns)
 				for _, k := range list {
-					t.row(k.Name, k.Store, fmt.Sprint(len(k.Options)), k.Refresher.Kind, fmt.Sprint(k.OpenJobs), fmt.Sprint(k.UnresolvedJobs), moment(k.UpdatedAt))
+					t.row(k.Name, k.Store, fmt.Sprint(len(k.Options)), k.Refresher.Kind, fmt.Sprint(k.OpenJobs), fmt.Sprint(k.UnresolvedJobs), moment(k.UpdatedAt),
+						number(k.Revision), k.UpdatedBy, moment(k.CreatedAt))
 				}
 				t.end()
 			})

@@ -21,7 +21,7 @@ func (a *cli) catalogRemoveCmd() *cobra.Command {
 			if err := c.RemoveCatalog(ctx, args[0]); err != nil {
 				return err
 			}
-			return a.done("removed catalog "+args[0], struct {
+			return a.done(args[0], "removed catalog "+args[0], struct {
 				Removed string `json:"removed"`
 			}{args[0]})
 		})

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -32,10 +31,11 @@ Times are UTC.
 }
 
 func (a *cli) printCatalog(k *client.Catalog) error {
-	return a.print(k, func(out *bytes.Buffer) { catalogCard(out, k) })
+	return a.print(k, func(out *page) { catalogCard(out, k) })
 }
 
-func catalogCard(out *bytes.Buffer, k *client.Catalog) {
+func catalogCard(out *page, k *client.Catalog) {
+	out.named(k.Name)
 	fmt.Fprintf(out, "Catalog %s\n", clean(k.Name))
 	c := newCard(out)
 	store := k.Store

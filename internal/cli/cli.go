@@ -47,6 +47,11 @@ type cli struct {
 
 	addr        string
 	output      string
+	color       string
+	columns     []string // of the table to print; nil: those that it has
+	noHeaders   bool
+	tables      map[*cobra.Command][]column
+	names       map[*cobra.Command]bool // that -o name means something to
 	clientName  string
 	callTimeout time.Duration
 	access      access
@@ -61,9 +66,11 @@ const rootLong = `lancemaster admits, dispatches and tracks index jobs on Lance 
 "serve" runs a master, "dev" runs one on this machine to try things on. All other commands call a
 master's admin service and find the leader from any member.
 
-Output goes to stdout as a table for people, or with -o json or -o yaml in one form for programs. All
-times are UTC, durations are written like 90s, 15m or 6h. A failure is told on stderr as
-"lancemaster: CODE: message", followed where something can be done by "next: what to do".
+Output goes to stdout: as a table for people, which fits the terminal and on it shows states in colour;
+with -o wide with more columns; with -o json or yaml in one form for programs; with -o name only as names
+or ids, one a line, for scripts. --columns and --no-headers shape a table. All times are UTC, durations are
+written like 90s, 15m or 6h. A failure is told on stderr as "lancemaster: CODE: message", followed where
+something can be done by "next: what to do".
 
 Exit status: 0 done, 1 failed, 2 wrong usage. Commands that wait for a job also use
 3 not committed, 4 unknown, 5 timed out; their help says so.`
@@ -91,11 +98,13 @@ func (a *cli) root() *cobra.Command {
 	})
 	f := root.PersistentFlags()
 	f.StringVar(&a.addr, "addr", a.getenv("LANCEMASTER_ADDR", "127.0.0.1:9021"), "host:port[,host:port...] of admin services; LANCEMASTER_ADDR gives the default")
-	f.StringVarP(&a.output, "output", "o", "table", "output: table, json or yaml")
+	f.StringVarP(&a.output, "output", "o", "table", "output: table, wide (more columns), json, yaml or name (names only, one a line)")
+	f.StringVar(&a.color, "color", "auto", "colours: auto, always or never; auto: on a terminal, unless NO_COLOR is set or TERM is dumb")
 	f.StringVar(&a.clientName, "client-name", a.getenv("LANCEMASTER_CLIENT_NAME", a.getenv("USER", "lancemaster")), "your name for the history; LANCEMASTER_CLIENT_NAME gives the default, else USER")
 	f.DurationVar(&a.callTimeout, "call-timeout", 30*time.Second, "how long one master may take to answer one call")
 	a.accessFlags(f)
-	a.complete(root, "output", "table", "json", "yaml")
+	a.complete(root, "output", forms...)
+	a.complete(root, "color", "auto", "always", "never")
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return cmd.Help()
@@ -189,14 +198,20 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return u
 }
 
+// forms are what -o may be.
+var forms = []string{"table", "wide", "json", "yaml", "name"}
+
 func (a *cli) checkGlobals(cmd *cobra.Command) error {
-	if !slices.Contains([]string{"table", "json", "yaml"}, a.output) {
-		return usagef("-o %q is not table, json or yaml", a.output).of(cmd)
+	if !slices.Contains(forms, a.output) {
+		return usagef("-o %q is not table, wide, json, yaml or name", a.output).of(cmd)
+	}
+	if !slices.Contains([]string{"auto", "always", "never"}, a.color) {
+		return usagef("--color %q is not auto, always or never", a.color).of(cmd)
 	}
 	if a.callTimeout <= 0 {
 		return usagef("--call-timeout %s is not positive", a.callTimeout).of(cmd)
 	}
-	return nil
+	return a.checkLook(cmd)
 }
 
 func (a *cli) getenv(name, otherwise string) string {

@@ -82,6 +82,15 @@ func eachCommand(t *testing.T, f func(cmd *cobra.Command, path []string)) {
 	visit(a.root())
 }
 
+const everyCommand = `
+backend,backend add,backend drain,backend list,backend remove,backend undrain,
+catalog,catalog create,catalog list,catalog remove,catalog show,catalog update,
+cluster,cluster add,cluster recover,cluster remove,cluster reopen,cluster replace,cluster status,cluster transfer-leader,
+completion,config,config check,config show,dataset,dataset inspect,dev,health,help,index,index create,index drop,index list,
+job,job cancel,job explain,job force-release,job history,job list,job release-slot,job show,job wait,job watch,
+serve,settings,settings get,settings history,settings list,settings reset,settings set,
+snapshot,snapshot inspect,snapshot restore,snapshot save,tls,tls ca,tls cert,token,token create,token list,token revoke,version`
+
 // TestHelp: every command says what it does, how it exits, and how it is used.
 func TestHelp(t *testing.T) {
 	seen := map[string]bool{}
@@ -119,13 +128,15 @@ func TestHelp(t *testing.T) {
 			}
 		}
 	})
-	for _, name := range strings.Split("index create,index drop,index list,dataset inspect,job list,job show,job wait,job history,"+
-		"job cancel,job release-slot,catalog create,catalog list,catalog show,catalog update,catalog remove,backend add,backend list,"+
-		"backend remove,backend drain,backend undrain,settings list,settings get,settings set,settings reset,settings history,"+
-		"cluster status,cluster add,cluster remove,cluster replace,cluster transfer-leader,cluster reopen,token create,token list,token revoke,"+
-		"health,version,completion,help,serve,dev", ",") {
+	for _, name := range strings.FieldsFunc(everyCommand, func(r rune) bool { return r == '\n' || r == ',' }) {
 		if !seen[name] {
 			t.Errorf("there is no command %q", name)
+		}
+		delete(seen, name)
+	}
+	for name := range seen {
+		if name != "" {
+			t.Errorf("the command %q is not in the list of this test", name)
 		}
 	}
 }
@@ -324,7 +335,7 @@ func TestCompletion(t *testing.T) {
 	for command, want := range map[string]string{
 		"__complete job wait --for ":     "terminal\nresolved\n",
 		"__complete index create --type": "--type",
-		"__complete job list -o ":        "table\njson\nyaml\n",
+		"__complete job list -o ":        "table\nwide\njson\nyaml\nname\n",
 	} {
 		args := strings.Split(command, " ")
 		if _, out, _ := s.lancemaster(t, args...); !strings.HasPrefix(out, want) {

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"bytes"
-
 	"github.com/spf13/cobra"
 
 	"github.com/lancemaster/lancemaster/internal/client"
@@ -18,18 +16,19 @@ so three masters bear the loss of one, and five of two.
 ` + exitPlain,
 		Example: `  lancemaster cluster status
   lancemaster cluster add master-4 10.0.0.4:9010`,
-	}, a.clusterStatusCmd(), a.clusterAddCmd(), a.clusterRemoveCmd(), a.clusterReplaceCmd(), a.clusterTransferLeaderCmd(), a.clusterReopenCmd(),
-		a.clusterRecoverCmd())
+	}, a.listing(a.clusterStatusCmd(), memberColumns), a.nameable(a.clusterAddCmd()), a.nameable(a.clusterRemoveCmd()),
+		a.nameable(a.clusterReplaceCmd()), a.nameable(a.clusterTransferLeaderCmd()), a.clusterReopenCmd(), a.clusterRecoverCmd())
 }
 
 // printMember shows a member after a change.
 func (a *cli) printMember(m *client.Member) error {
-	return a.print(m, func(out *bytes.Buffer) {
+	return a.print(m, func(out *page) {
+		out.named(m.NodeID)
 		c := newCard(out)
 		c.section("Member " + clean(m.NodeID))
 		c.add("address", m.Address)
 		c.add("instance", m.InstanceID)
-		c.add("state", m.State)
+		c.add("state", memberState(*m))
 		c.add("voter", yesNo(m.Voter))
 		c.add("version", m.Version)
 		c.end()

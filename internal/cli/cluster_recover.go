@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -94,7 +93,7 @@ func recoverPlan(p app.OfflinePlan) []string {
 }
 
 func (a *cli) printRecovered(r offlineResult) error {
-	return a.print(r, func(out *bytes.Buffer) {
+	return a.print(r, func(out *page) {
 		if r.Already {
 			fmt.Fprintln(out, "recovered or restored already, and not started since; nothing was changed")
 		} else {

@@ -35,7 +35,7 @@ and let it join anew with "lancemaster cluster add".
 			if err := c.RemoveMember(ctx, args[0]); err != nil {
 				return err
 			}
-			return a.done(fmt.Sprintf("removed %s", args[0]), struct {
+			return a.done(args[0], fmt.Sprintf("removed %s", args[0]), struct {
 				Removed string `json:"removed"`
 			}{args[0]})
 		})

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -59,7 +58,7 @@ with "lancemaster settings set admission.enabled=true dispatch.paused=false".
 			if err != nil {
 				return err
 			}
-			return a.print(s, func(out *bytes.Buffer) {
+			return a.print(s, func(out *page) {
 				fmt.Fprintf(out, "cluster %d is open again in incarnation %d\n", s.ClusterID, s.Incarnation)
 				fmt.Fprintln(out, "its gate is still closed and dispatch paused; look at the UNKNOWN jobs first:")
 				fmt.Fprintln(out, "  lancemaster job list --state UNKNOWN")

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -28,27 +27,35 @@ With --stale a master says what it knows by itself, which works without a leader
 			if err != nil {
 				return err
 			}
-			return a.print(k, func(out *bytes.Buffer) { clusterTable(out, k) })
+			return a.print(k, func(out *page) { clusterTable(out, k) })
 		})
 	}))
 }
 
-func clusterTable(out *bytes.Buffer, k *client.Cluster) {
+var memberColumns = []column{
+	{name: "NODE"}, {name: "ROLE", kind: stateCell}, {name: "VOTER"}, {name: "ADDRESS"}, {name: "APPLIED"}, {name: "CONTACT"},
+	{name: "VERSION", kind: textCell}, {name: "CLOCK"}, {name: "STATE", kind: textCell, wide: true}, {name: "LEVEL", wide: true},
+	{name: "INSTANCE", kind: textCell, wide: true}, {name: "ADMIN", wide: true}, {name: "REPORT", wide: true}, {name: "HTTP", wide: true},
+	{name: "LAST ERROR", kind: textCell, wide: true},
+}
+
+func clusterTable(out *page, k *client.Cluster) {
 	var newest int64
 	for _, m := range k.Members {
 		newest = max(newest, m.AppliedIndex)
 	}
 	if len(k.Members) > 0 {
-		t := newTable(out, "NODE", "ROLE", "VOTER", "ADDRESS", "APPLIED", "CONTACT", "VERSION", "CLOCK")
+		t := newTable(out, memberColumns)
 		for _, m := range k.Members {
-			t.row(m.NodeID, memberRole(m), yesNo(m.Voter), m.Address, applied(m, newest), heard(m), m.Version, clock(m))
+			t.row(m.NodeID, memberRole(m), yesNo(m.Voter), m.Address, applied(m, newest), heard(m), m.Version, clock(m),
+				memberState(m), fmt.Sprint(m.FeatureLevel), m.InstanceID, m.AdminAddress, m.ReportAddress, m.HTTPAddress, m.LastError)
 		}
 		t.end()
-		fmt.Fprintln(out)
+		out.note("")
 	}
-	fmt.Fprintln(out, clean(clusterLine(k)))
+	out.note("%s", clean(clusterLine(k)))
 	for _, w := range clusterWarnings(k) {
-		fmt.Fprintf(out, "warning: %s\n", clean(w))
+		out.note("warning: %s", clean(w))
 	}
 }
 
@@ -62,6 +69,15 @@ func memberRole(m client.Member) string {
 		return "joining"
 	}
 	return "follower"
+}
+
+// memberState is what a member is doing. One that has just been taken in has no Raft yet, which it
+// calls as it would call one that was stopped.
+func memberState(m client.Member) string {
+	if m.State == "Shutdown" {
+		return "starting"
+	}
+	return m.State
 }
 
 // applied shows how far a member is behind the newest.

@@ -29,7 +29,7 @@ jobs go on; calls wait a moment for the new leader.
 			if err != nil {
 				return err
 			}
-			return a.done(fmt.Sprintf("%s leads now", leader), struct {
+			return a.done(leader, fmt.Sprintf("%s leads now", leader), struct {
 				Leader string `json:"new_leader"`
 			}{leader})
 		})

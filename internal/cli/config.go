@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -96,7 +95,7 @@ given by reference (file:PATH or env:NAME) and are not read.
 		for _, f := range config.Flags() {
 			entries = append(entries, configEntry{f.Key, cfg.Values[f.Key], string(cfg.Sources[f.Key]), f.Reload})
 		}
-		return a.print(entries, func(out *bytes.Buffer) { out.WriteString(annotated(entries)) })
+		return a.print(entries, func(out *page) { out.WriteString(annotated(entries)) })
 	})
 	load = a.configuration(cmd)
 	return cmd

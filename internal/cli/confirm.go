@@ -5,12 +5,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/lancemaster/lancemaster/internal/client"
 )
@@ -20,13 +18,7 @@ const maxReply = 1 << 10
 
 // interactive reports whether somebody can be asked.
 func (a *cli) interactive() bool {
-	switch in := a.In.(type) {
-	case interface{ IsTerminal() bool }: // what tests read from
-		return in.IsTerminal()
-	case *os.File:
-		return term.IsTerminal(int(in.Fd()))
-	}
-	return false
+	return isTerminal(a.In)
 }
 
 // confirmation is something to agree to before a command goes on.

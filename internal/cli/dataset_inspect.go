@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 
@@ -31,7 +30,7 @@ an index job would carry it. Times are UTC.
 			if err != nil {
 				return err
 			}
-			return a.print(d, func(out *bytes.Buffer) { datasetCard(out, d) })
+			return a.print(d, func(out *page) { datasetCard(out, d) })
 		})
 	})
 	f := cmd.Flags()
@@ -40,7 +39,7 @@ an index job would carry it. Times are UTC.
 	return a.staleRead(cmd)
 }
 
-func datasetCard(out *bytes.Buffer, d *client.Dataset) {
+func datasetCard(out *page, d *client.Dataset) {
 	fmt.Fprintf(out, "%s\n", clean(d.Locator))
 	c := newCard(out)
 	c.addf("version", "%d", d.Version)
@@ -49,7 +48,7 @@ func datasetCard(out *bytes.Buffer, d *client.Dataset) {
 	c.add("schema contract", d.SchemaContract)
 	c.end()
 	fmt.Fprintln(out)
-	t := newTable(out, "FIELD", "PARENT", "NAME", "TYPE", "NULLABLE")
+	t := newTable(out, plain("FIELD", "PARENT", "NAME", "TYPE", "NULLABLE"))
 	for _, f := range d.Fields {
 		parent := ""
 		if f.ParentID >= 0 {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -74,7 +73,7 @@ func (a *cli) dev(ctx context.Context, o app.DevOptions) error {
 			v := devAddresses{
 				Admin: d.Addrs().Admin, Report: d.Addrs().Report, HTTP: d.Addrs().HTTP, Raft: d.Addrs().Raft, Stub: d.StubAddr(), Data: o.DataDir,
 			}
-			return a.print(v, func(out *bytes.Buffer) { v.text(out, exampleDataset()) })
+			return a.print(v, func(out *page) { v.text(out, exampleDataset()) })
 		},
 	})
 }
@@ -89,7 +88,7 @@ type devAddresses struct {
 	Data   string `json:"data"`
 }
 
-func (v devAddresses) text(out *bytes.Buffer, dataset string) {
+func (v devAddresses) text(out *page, dataset string) {
 	fmt.Fprintf(out, "One master and a stub backend, for trying things on; data in %s.\n\n", clean(v.Data))
 	c := newCard(out)
 	c.add("admin", v.Admin)

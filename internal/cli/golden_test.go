@@ -36,7 +36,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // (no master listens), "file NAME CONTENT" (NAME is then under DIR), "types LINE" (there is a terminal,
 // at which this is typed), "follower NODE INDEX MS" (the master follows and heard from the leader so long
 // ago), "quarantined CAUSE", "eof" (the terminal is closed at
-// once). In arguments and output MASTER is the master's address.
+// once), "screen COLUMNS" (stdout is a terminal so wide; ␛ is the escape character). In arguments and output MASTER is the master's address.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -108,7 +108,17 @@ type session struct {
 	dir    string
 	addr   string
 	typed  []string // at a terminal; nil: there is none
+	screen int      // columns of the terminal that stdout goes to; 0: it is none
 }
+
+// screen is a terminal that shows what is written.
+type screen struct {
+	bytes.Buffer
+	columns int
+}
+
+func (s *screen) IsTerminal() bool { return s.columns > 0 }
+func (s *screen) Width() int       { return s.columns }
 
 // terminal is a terminal at which somebody has typed.
 type terminal struct{ *strings.Reader }
@@ -135,7 +145,7 @@ func (s *session) lancemaster(t *testing.T, args ...string) (status int, stdout,
 	for i := range args {
 		args[i] = strings.NewReplacer("DIR", s.dir, "MASTER", s.server.Addr()).Replace(args[i])
 	}
-	var out, errs bytes.Buffer
+	out, errs := screen{columns: s.screen}, bytes.Buffer{}
 	env := append([]string{"LANCEMASTER_ADDR=" + s.addr}, s.env...)
 	status = Run(t.Context(), args, env, Streams{In: s.in(), Out: &out, Err: &errs})
 	return status, out.String(), errs.String()
@@ -193,6 +203,10 @@ func (s *session) direct(t *testing.T, directive string, all []string) {
 		s.typed = append(s.typed, rest+"\n")
 	case "eof":
 		s.typed = []string{}
+	case "screen":
+		if _, err := fmt.Sscan(first, &s.screen); err != nil {
+			t.Fatal(err)
+		}
 	case "follower":
 		var index, ms int64
 		if _, err := fmt.Sscan(rest2, &index, &ms); err != nil {
@@ -218,7 +232,7 @@ var randomID = regexp.MustCompile(`\b[0-9a-f]{32}\b`)
 
 // normal replaces what differs from run to run.
 func (s *session) normal(text string) string {
-	text = strings.NewReplacer(s.server.Addr(), "MASTER", s.addr, "NOBODY", s.dir, "DIR").Replace(text)
+	text = strings.NewReplacer(s.server.Addr(), "MASTER", s.addr, "NOBODY", s.dir, "DIR", "\x1b", "␛").Replace(text)
 	return randomID.ReplaceAllString(text, "RANDOM-ID")
 }
 

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -82,6 +81,12 @@ func (h masterHealth) state() string {
 	return yesNo(h.Ready)
 }
 
+var healthColumns = []column{
+	{name: "ADDRESS"}, {name: "READY", kind: stateCell}, {name: "NODE"}, {name: "RAFT"}, {name: "TERM"}, {name: "APPLIED"}, {name: "LEADER"},
+	{name: "VERSION", kind: textCell}, {name: "WHY NOT", kind: textCell}, {name: "LEVEL", wide: true}, {name: "INCARNATION", wide: true},
+	{name: "INSTANCE", kind: textCell, wide: true}, {name: "STARTED", wide: true}, {name: "REPORT", wide: true}, {name: "HTTP", wide: true},
+}
+
 func (a *cli) health(ctx context.Context, c *client.Client) error {
 	value := struct {
 		Ready   bool           `json:"ready"`
@@ -99,13 +104,14 @@ func (a *cli) health(ctx context.Context, c *client.Client) error {
 		value.Ready = value.Ready && (h.Ready || h.Standby)
 		value.Masters = append(value.Masters, h)
 	}
-	err := a.print(value, func(out *bytes.Buffer) {
-		t := newTable(out, "ADDRESS", "READY", "NODE", "RAFT", "TERM", "APPLIED", "LEADER", "VERSION", "WHY NOT")
+	err := a.print(value, func(out *page) {
+		t := newTable(out, healthColumns)
 		for _, h := range value.Masters {
 			if s := h.Status; s != nil {
-				t.row(h.Address, h.state(), s.NodeID, s.RaftState, number(s.RaftTerm), number(s.AppliedIndex), s.LeaderID, s.Version, h.Reason)
+				t.row(h.Address, h.state(), s.NodeID, s.RaftState, number(s.RaftTerm), number(s.AppliedIndex), s.LeaderID, s.Version, h.Reason,
+					fmt.Sprint(s.FeatureLevel), number(s.Incarnation), s.InstanceID, moment(s.StartedAt), s.ReportAddress, s.HTTPAddress)
 			} else {
-				t.row(h.Address, "no", "", "", "", "", "", "", h.Reason)
+				t.row(h.Address, "no", "", "", "", "", "", "", h.Reason, "", "", "", "", "", "")
 			}
 		}
 		t.end()
@@ -136,7 +142,7 @@ func (a *cli) probe(ctx context.Context, address, path, state string) error {
 	if !h.Ready {
 		h.Reason = fmt.Sprintf("%s: %s", answer.Status, strings.Join(strings.Fields(string(body)), " "))
 	}
-	err = a.print(h, func(out *bytes.Buffer) {
+	err = a.print(h, func(out *page) {
 		if h.Ready {
 			fmt.Fprintf(out, "%s is %s\n", address, state)
 			return

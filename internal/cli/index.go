@@ -13,5 +13,5 @@ and followed to its end.
 		Example: `  lancemaster index create demo_vec --catalog local --table demo.items --dataset file:///data/items.lance \
       --column vec --type ivf_pq --property num_partitions=2 --property num_sub_vectors=4 --wait
   lancemaster index list --dataset file:///data/items.lance`,
-	}, a.indexCreateCmd(), a.indexDropCmd(), a.indexListCmd())
+	}, a.nameable(a.indexCreateCmd()), a.nameable(a.indexDropCmd()), a.listing(a.indexListCmd(), indexColumns))
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -37,7 +36,7 @@ that is held but not in the dataset is listed without a type. Times are UTC.
 				Indexes []client.DatasetIndex `json:"indexes"`
 				Fences  []client.DatasetFence `json:"fences"`
 			}{d.Locator, d.Version, d.Indexes, d.Fences}
-			return a.print(value, func(out *bytes.Buffer) { indexTable(out, d) })
+			return a.print(value, func(out *page) { indexTable(out, d) })
 		})
 	})
 	f := cmd.Flags()
@@ -47,20 +46,25 @@ that is held but not in the dataset is listed without a type. Times are UTC.
 	return a.staleRead(cmd)
 }
 
+var indexColumns = []column{
+	{name: "INDEX", kind: textCell}, {name: "TYPE"}, {name: "COLUMNS", kind: textCell}, {name: "DETAILS", kind: textCell}, {name: "DATASET VERSION"},
+	{name: "CREATED"}, {name: "HELD BY"}, {name: "KEY", kind: textCell, wide: true}, {name: "UUID", wide: true},
+}
+
 // indexTable lists indexes and, below them, names that are held without being there.
-func indexTable(out *bytes.Buffer, d *client.Dataset) {
+func indexTable(out *page, d *client.Dataset) {
 	held := map[string][]string{}
 	for _, f := range d.Fences {
 		held[f.Key] = append(held[f.Key], fmt.Sprintf("job %d", f.JobID))
 	}
-	t := newTable(out, "INDEX", "TYPE", "COLUMNS", "DETAILS", "DATASET VERSION", "CREATED", "HELD BY")
+	t := newTable(out, indexColumns)
 	for _, x := range d.Indexes {
-		t.row(x.Name, x.Type, strings.Join(x.Columns, ","), indexDetails(x), number(x.DatasetVersion), moment(x.CreatedAt), strings.Join(held[x.Key], ","))
+		t.row(x.Name, x.Type, strings.Join(x.Columns, ","), indexDetails(x), number(x.DatasetVersion), moment(x.CreatedAt), strings.Join(held[x.Key], ","), x.Key, x.UUID)
 		held[x.Key] = nil
 	}
 	for _, f := range d.Fences {
 		if by := held[f.Key]; by != nil {
-			t.row(f.Key, "", "", "", "", "", strings.Join(by, ","))
+			t.row(f.Key, "", "", "", "", "", strings.Join(by, ","), f.Key, "")
 			held[f.Key] = nil
 		}
 	}

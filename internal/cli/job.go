@@ -18,6 +18,6 @@ UNKNOWN, when an operator force-releases it.
   lancemaster job show 7
   lancemaster job explain 7
   lancemaster job wait 7`,
-	}, a.jobListCmd(), a.jobShowCmd(), a.jobExplainCmd(), a.jobHistoryCmd(), a.jobWatchCmd(), a.jobWaitCmd(),
-		a.jobCancelCmd(), a.jobReleaseSlotCmd(), a.jobForceReleaseCmd())
+	}, a.listing(a.jobListCmd(), jobColumns), a.nameable(a.jobShowCmd()), a.jobExplainCmd(), a.tabled(a.jobHistoryCmd(), historyColumns), a.jobWatchCmd(), a.nameable(a.jobWaitCmd()),
+		a.nameable(a.jobCancelCmd()), a.nameable(a.jobReleaseSlotCmd()), a.nameable(a.jobForceReleaseCmd()))
 }

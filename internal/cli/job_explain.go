@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 
@@ -35,13 +34,13 @@ lancemaster index create --dry-run, which tells of the gate, the name and the qu
 			if err != nil {
 				return err
 			}
-			return a.print(x, func(out *bytes.Buffer) { explanation(out, x) })
+			return a.print(x, func(out *page) { explanation(out, x) })
 		})
 	})
 }
 
-func explanation(out *bytes.Buffer, x *client.Explanation) {
-	fmt.Fprintf(out, "Job %d: %s\n%s\n\n", x.Job.ID, clean(x.Job.State), clean(meaning(x.Job)))
+func explanation(out *page, x *client.Explanation) {
+	fmt.Fprintf(out, "Job %d: %s\n%s\n\n", x.Job.ID, painted(clean(x.Job.State), out.colours), clean(meaning(x.Job)))
 	if len(x.Reasons) == 0 {
 		fmt.Fprintln(out, "It waits for nothing and holds nothing.")
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 
@@ -30,19 +29,24 @@ that.
 			if err != nil {
 				return err
 			}
-			return a.print(h, func(out *bytes.Buffer) { historyTable(out, h) })
+			return a.print(h, func(out *page) { historyTable(out, h) })
 		})
 	}))
 }
 
-func historyTable(out *bytes.Buffer, h *client.History) {
-	t := newTable(out, "REVISION", "AT", "KIND", "STATE", "REFRESH", "BY", "REASON")
+var historyColumns = []column{
+	{name: "REVISION"}, {name: "AT"}, {name: "KIND"}, {name: "STATE", kind: stateCell}, {name: "REFRESH", kind: stateCell},
+	{name: "BY", kind: textCell}, {name: "REASON", kind: textCell}, {name: "INDEX", wide: true}, {name: "TERM", wide: true},
+}
+
+func historyTable(out *page, h *client.History) {
+	t := newTable(out, historyColumns)
 	for _, e := range h.Events {
-		t.row(fmt.Sprint(e.Revision), e.At.String(), e.Kind, edge(e.FromState, e.ToState), edge(e.FromRefresh, e.ToRefresh), e.Actor, e.Reason)
+		t.row(fmt.Sprint(e.Revision), e.At.String(), e.Kind, edge(e.FromState, e.ToState), edge(e.FromRefresh, e.ToRefresh), e.Actor, e.Reason, number(e.RaftIndex), number(e.RaftTerm))
 	}
 	t.end()
 	if h.Dropped > 0 {
-		fmt.Fprintf(out, "%d steps in between are no longer kept\n", h.Dropped)
+		out.note("%d steps in between are no longer kept", h.Dropped)
 	}
 }
 

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -125,22 +124,37 @@ func checkWords(flag string, words, known []string) error {
 	return nil
 }
 
+var jobColumns = []column{
+	{name: "JOB"}, {name: "STATE", kind: stateCell}, {name: "REFRESH", kind: stateCell}, {name: "MUTATION"}, {name: "INDEX", kind: textCell},
+	{name: "TABLE", kind: textCell}, {name: "BACKEND"}, {name: "HOLDS"}, {name: "CREATED"}, {name: "TYPE", wide: true},
+	{name: "COLUMN", kind: textCell, wide: true}, {name: "RESULT", wide: true}, {name: "DATASET", kind: textCell, wide: true},
+	{name: "BY", kind: textCell, wide: true}, {name: "UPDATED", wide: true},
+}
+
+func resultCode(j *client.Job) string {
+	if j.Result == nil {
+		return ""
+	}
+	return j.Result.Code
+}
+
 func (a *cli) jobList(ctx context.Context, c *client.Client, q client.JobQuery) error {
-	page, err := c.Jobs(ctx, q)
+	list, err := c.Jobs(ctx, q)
 	if err != nil {
 		return err
 	}
-	err = a.print(page, func(out *bytes.Buffer) {
-		t := newTable(out, "JOB", "STATE", "REFRESH", "MUTATION", "INDEX", "TABLE", "BACKEND", "HOLDS", "CREATED")
-		for i := range page.Jobs {
-			j := &page.Jobs[i]
+	err = a.print(list, func(out *page) {
+		t := newTable(out, jobColumns)
+		for i := range list.Jobs {
+			j := &list.Jobs[i]
 			t.row(number(j.ID), j.State, j.Refresh.State, j.Intent.Mutation, j.Target.IndexName,
-				fmt.Sprintf("%s/%s.%s", j.Target.Catalog, j.Target.Database, j.Target.Table), backendOf(j), holds(j), moment(j.CreatedAt))
+				fmt.Sprintf("%s/%s.%s", j.Target.Catalog, j.Target.Database, j.Target.Table), backendOf(j), holds(j), moment(j.CreatedAt),
+				j.Intent.IndexType, j.Intent.Column, resultCode(j), j.Target.Locator, j.Creator, moment(j.UpdatedAt))
 		}
 		t.end()
 	})
-	if err == nil && page.NextPageToken != "" && a.output == "table" {
-		fmt.Fprintf(a.Err, "next page: add --page-token %s\n", clean(page.NextPageToken))
+	if err == nil && list.NextPageToken != "" && (a.output == "table" || a.output == "wide" || a.output == "name") {
+		fmt.Fprintf(a.Err, "next page: add --page-token %s\n", clean(list.NextPageToken))
 	}
 	return err
 }

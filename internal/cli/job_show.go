@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 
 	"github.com/spf13/cobra"
@@ -35,5 +34,5 @@ a job and never shown.
 }
 
 func (a *cli) printJob(j *client.Job) error {
-	return a.print(j, func(out *bytes.Buffer) { jobCard(out, j) })
+	return a.print(j, func(out *page) { jobCard(out, j) })
 }

@@ -165,10 +165,11 @@ func (w *watching) show(e *client.Events) error {
 }
 
 func (w *watching) line(out *bytes.Buffer, e *client.Event) error {
-	if w.a.output == "table" {
-		fmt.Fprintf(out, "%d %s job %d %s: %s", e.RaftIndex, e.At, e.JobID, clean(e.Kind), clean(edge(e.FromState, e.ToState)))
+	if w.a.output == "table" || w.a.output == "wide" {
+		colours := w.a.colours(w.a.Out)
+		fmt.Fprintf(out, "%d %s job %d %s: %s", e.RaftIndex, e.At, e.JobID, clean(e.Kind), painted(clean(edge(e.FromState, e.ToState)), colours))
 		if e.ToRefresh != "NOT_REQUIRED" || e.FromRefresh != "" && e.FromRefresh != e.ToRefresh {
-			fmt.Fprintf(out, ", refresh %s", clean(edge(e.FromRefresh, e.ToRefresh)))
+			fmt.Fprintf(out, ", refresh %s", painted(clean(edge(e.FromRefresh, e.ToRefresh)), colours))
 		}
 		fmt.Fprintf(out, ", by %s", clean(e.Actor))
 		if e.Reason != "" {

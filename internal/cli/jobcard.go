@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"sort"
@@ -11,11 +10,12 @@ import (
 )
 
 // jobCard shows a job to a person, first in a sentence and then in its parts.
-func jobCard(out *bytes.Buffer, j *client.Job) {
+func jobCard(out *page, j *client.Job) {
+	out.named(number(j.ID))
 	if j.ID == 0 {
 		fmt.Fprintf(out, "A job of this request would be:\n\n")
 	} else {
-		fmt.Fprintf(out, "Job %d: %s\n%s\n\n", j.ID, clean(j.State), clean(meaning(j)))
+		fmt.Fprintf(out, "Job %d: %s\n%s\n\n", j.ID, painted(clean(j.State), out.colours), clean(meaning(j)))
 	}
 	c := newCard(out)
 	cardTarget(c, j)

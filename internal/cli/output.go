@@ -19,8 +19,38 @@ import (
 
 var trailing = regexp.MustCompile(`(?m) +$`)
 
-// print writes a value in the form asked for; table writes it for people.
-func (a *cli) print(value any, table func(*bytes.Buffer)) error {
+// page is what a command shows to people, and how.
+type page struct {
+	bytes.Buffer
+	width     int  // of the terminal; 0: there is none
+	colours   bool // states are coloured
+	wide      bool
+	columns   []string // nil: those of the table
+	noHeaders bool
+	names     []string // of what is shown
+}
+
+func (a *cli) page() *page {
+	return &page{width: widthOf(a.Out), colours: a.colours(a.Out), wide: a.output == "wide", columns: a.columns, noHeaders: a.noHeaders}
+}
+
+// named says what is shown by its name or id, for those who want no more.
+func (p *page) named(name string) {
+	if name != "" {
+		p.names = append(p.names, name)
+	}
+}
+
+// note adds a line beside a table; it is left out where the table was asked for in a form of the
+// caller's own.
+func (p *page) note(format string, args ...any) {
+	if p.columns == nil && !p.noHeaders {
+		fmt.Fprintf(p, format+"\n", args...)
+	}
+}
+
+// print writes a value in the form asked for; people writes it for people.
+func (a *cli) print(value any, people func(*page)) error {
 	var out bytes.Buffer
 	switch a.output {
 	case "json", "yaml":
@@ -39,10 +69,15 @@ func (a *cli) print(value any, table func(*bytes.Buffer)) error {
 			out.Write(text)
 		}
 	default:
-		table(&out)
-		trimmed := trailing.ReplaceAll(out.Bytes(), nil) // the padding of last cells
-		out.Reset()
-		out.Write(trimmed)
+		p := a.page()
+		people(p)
+		if a.output == "name" {
+			for _, n := range p.names {
+				fmt.Fprintln(&out, clean(n))
+			}
+			break
+		}
+		out.Write(trailing.ReplaceAll(p.Bytes(), nil)) // the padding of last cells
 	}
 	if _, err := a.Out.Write(out.Bytes()); err != nil {
 		return fmt.Errorf("cannot write the output: %w", err)
@@ -105,36 +140,13 @@ func yamlNode(d *json.Decoder) (*yaml.Node, error) {
 	return n, nil
 }
 
-// table aligns rows under a header.
-type table struct {
-	w *tabwriter.Writer
-}
-
-func newTable(out *bytes.Buffer, header ...string) *table {
-	t := &table{w: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
-	t.row(header...)
-	return t
-}
-
-// row adds a row; an empty cell is shown as a dash.
-func (t *table) row(cells ...string) {
-	for i, c := range cells {
-		if cells[i] = clean(c); c == "" {
-			cells[i] = "-"
-		}
-	}
-	fmt.Fprintln(t.w, strings.Join(cells, "\t"))
-}
-
-func (t *table) end() { _ = t.w.Flush() } // it writes to memory
-
 // card is a list of named values under headings.
 type card struct {
 	w       *tabwriter.Writer
 	heading string // not yet written: a heading without values is left out
 }
 
-func newCard(out *bytes.Buffer) *card {
+func newCard(out *page) *card {
 	return &card{w: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
 }
 
@@ -206,7 +218,10 @@ func number(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// done tells that something without a body of its own was carried out.
-func (a *cli) done(text string, value any) error {
-	return a.print(value, func(out *bytes.Buffer) { fmt.Fprintln(out, clean(text)) })
+// done tells that something without a body of its own was carried out on what is named.
+func (a *cli) done(name, text string, value any) error {
+	return a.print(value, func(out *page) {
+		out.named(name)
+		fmt.Fprintln(out, clean(text))
+	})
 }

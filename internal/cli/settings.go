@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -19,7 +18,8 @@ belongs to one node (addresses, directories, the log) is in its configuration: s
 ` + exitPlain,
 		Example: `  lancemaster settings list
   lancemaster settings set admission.enabled=true`,
-	}, a.settingsListCmd(), a.settingsGetCmd(), a.settingsSetCmd(), a.settingsResetCmd(), a.settingsHistoryCmd())
+	}, a.listing(a.settingsListCmd(), settingColumns), a.settingsGetCmd(), a.listing(a.settingsSetCmd(), settingColumns),
+		a.listing(a.settingsResetCmd(), settingColumns), a.tabled(a.settingsHistoryCmd(), changeColumns))
 }
 
 // named picks the settings of these names: a change answers with all that there are.
@@ -27,12 +27,16 @@ func named(list []client.Setting, names []string) []client.Setting {
 	return slices.DeleteFunc(list, func(s client.Setting) bool { return !slices.Contains(names, s.Name) })
 }
 
+var settingColumns = []column{
+	{name: "SETTING"}, {name: "VALUE"}, {name: "DEFAULT"}, {name: "TYPE"}, {name: "CHANGED"}, {name: "BY", kind: textCell}, {name: "HELP", kind: textCell},
+}
+
 func (a *cli) printSettings(list []client.Setting) error {
 	value := struct {
 		Settings []client.Setting `json:"settings"`
 	}{list}
-	return a.print(value, func(out *bytes.Buffer) {
-		t := newTable(out, "SETTING", "VALUE", "DEFAULT", "TYPE", "CHANGED", "BY", "HELP")
+	return a.print(value, func(out *page) {
+		t := newTable(out, settingColumns)
 		for _, s := range list {
 			t.row(s.Name, s.Value, s.Default, s.Type, moment(s.ChangedAt), s.ChangedBy, s.Help)
 		}

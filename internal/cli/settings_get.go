@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 
@@ -26,7 +25,7 @@ func (a *cli) settingsGetCmd() *cobra.Command {
 			}
 			for _, s := range list {
 				if s.Name == args[0] {
-					return a.print(s, func(out *bytes.Buffer) { fmt.Fprintln(out, clean(s.Value)) })
+					return a.print(s, func(out *page) { fmt.Fprintln(out, clean(s.Value)) })
 				}
 			}
 			return &client.Error{

@@ -1,13 +1,16 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lancemaster/lancemaster/internal/client"
 )
+
+var changeColumns = []column{
+	{name: "AT"}, {name: "BY", kind: textCell}, {name: "SETTING"}, {name: "OLD", kind: textCell}, {name: "NEW", kind: textCell}, {name: "INDEX", wide: true},
+}
 
 func (a *cli) settingsHistoryCmd() *cobra.Command {
 	var limit int
@@ -36,14 +39,14 @@ func (a *cli) settingsHistoryCmd() *cobra.Command {
 			value := struct {
 				Changes []client.SettingChange `json:"changes"`
 			}{list}
-			return a.print(value, func(out *bytes.Buffer) {
-				t := newTable(out, "AT", "BY", "SETTING", "OLD", "NEW")
+			return a.print(value, func(out *page) {
+				t := newTable(out, changeColumns)
 				for _, s := range list {
 					value := s.New
 					if s.Reset {
 						value += " (reset)"
 					}
-					t.row(s.At.String(), s.Actor, s.Name, s.Old, value)
+					t.row(s.At.String(), s.Actor, s.Name, s.Old, value, number(s.RaftIndex))
 				}
 				t.end()
 			})

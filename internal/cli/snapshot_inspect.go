@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -118,11 +117,11 @@ content is needed in the directory for temporary files, which TMPDIR names. Time
 			return err
 		}
 		v := contentOf(args[0], c)
-		return a.print(v, func(out *bytes.Buffer) { v.card(out) })
+		return a.print(v, func(out *page) { v.card(out) })
 	})
 }
 
-func (v *snapshotContent) card(out *bytes.Buffer) {
+func (v *snapshotContent) card(out *page) {
 	fmt.Fprintf(out, "%s is whole\n", clean(v.File))
 	c := newCard(out)
 	c.addf("cluster", "%d, formed %s", v.ClusterID, moment(v.FormedAt))
@@ -145,10 +144,10 @@ func (v *snapshotContent) card(out *bytes.Buffer) {
 	v.tables(out)
 }
 
-func (v *snapshotContent) tables(out *bytes.Buffer) {
+func (v *snapshotContent) tables(out *page) {
 	if len(v.Jobs) > 0 {
 		fmt.Fprintln(out)
-		t := newTable(out, "STATE", "REFRESH", "JOBS")
+		t := newTable(out, plain("STATE", "REFRESH", "JOBS"))
 		for _, n := range v.Jobs {
 			t.row(n.State, n.Refresh, fmt.Sprint(n.Jobs))
 		}
@@ -156,7 +155,7 @@ func (v *snapshotContent) tables(out *bytes.Buffer) {
 	}
 	if len(v.Catalogs) > 0 {
 		fmt.Fprintln(out)
-		t := newTable(out, "CATALOG", "STORE", "REFRESHER")
+		t := newTable(out, plain("CATALOG", "STORE", "REFRESHER"))
 		for _, k := range v.Catalogs {
 			t.row(k.Name, k.Store, k.Refresher)
 		}
@@ -164,7 +163,7 @@ func (v *snapshotContent) tables(out *bytes.Buffer) {
 	}
 	if len(v.Backends) > 0 {
 		fmt.Fprintln(out)
-		t := newTable(out, "BACKEND", "ADDRESS", "STATE")
+		t := newTable(out, plain("BACKEND", "ADDRESS", "STATE"))
 		for _, b := range v.Backends {
 			t.row(fmt.Sprint(b.ID), b.Address, b.State)
 		}
@@ -172,7 +171,7 @@ func (v *snapshotContent) tables(out *bytes.Buffer) {
 	}
 	if len(v.Settings) > 0 {
 		fmt.Fprintln(out)
-		t := newTable(out, "SETTING", "VALUE", "DEFAULT")
+		t := newTable(out, plain("SETTING", "VALUE", "DEFAULT"))
 		for _, s := range v.Settings {
 			t.row(s.Name, s.Value, s.Default)
 		}

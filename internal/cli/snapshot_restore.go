@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -89,7 +88,7 @@ func restorePlan(p app.OfflinePlan) []string {
 }
 
 func (a *cli) printRestored(r offlineResult) error {
-	return a.print(r, func(out *bytes.Buffer) {
+	return a.print(r, func(out *page) {
 		if r.Already {
 			fmt.Fprintln(out, "restored already; nothing was changed")
 		} else {
@@ -103,7 +102,7 @@ func (a *cli) printRestored(r offlineResult) error {
 }
 
 // afterwards says what follows a restore or a recovery.
-func afterwards(out *bytes.Buffer, first string) {
+func afterwards(out *page, first string) {
 	for n, step := range []string{
 		first,
 		"start this node: lancemaster serve",

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -52,7 +51,7 @@ func (a *cli) snapshotSaveCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(savedFile{args[0], info}, func(out *bytes.Buffer) {
+			return a.print(savedFile{args[0], info}, func(out *page) {
 				fmt.Fprintf(out, "saved %s\n", clean(args[0]))
 				k := newCard(out)
 				k.addf("cluster", "%d, incarnation %d, feature level %d", info.ClusterID, info.Incarnation, info.FeatureLevel)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -109,7 +108,7 @@ func (a *cli) submit(ctx context.Context, v *submissionFlags) error {
 			return err
 		}
 		if answer.Job == nil || !v.wait {
-			return a.print(answer, func(out *bytes.Buffer) { submissionText(out, answer) })
+			return a.print(answer, func(out *page) { submissionText(out, answer) })
 		}
 		fmt.Fprintf(a.Err, "%s, request id %s\n", clean(admitted(answer)), clean(answer.RequestID))
 		j, err := a.follow(ctx, c, answer.Job, v.goal)
@@ -118,7 +117,7 @@ func (a *cli) submit(ctx context.Context, v *submissionFlags) error {
 			return err
 		}
 		answer.Job = j
-		if printed := a.print(answer, func(out *bytes.Buffer) { jobCard(out, j) }); printed != nil {
+		if printed := a.print(answer, func(out *page) { jobCard(out, j) }); printed != nil {
 			return printed
 		}
 		if err != nil {
@@ -135,7 +134,7 @@ func admitted(s *client.Submitted) string {
 	return fmt.Sprintf("job %d is admitted", s.Job.ID)
 }
 
-func submissionText(out *bytes.Buffer, s *client.Submitted) {
+func submissionText(out *page, s *client.Submitted) {
 	switch s.Outcome {
 	case client.OutcomeNoop:
 		fmt.Fprintf(out, "Nothing to do: %s\n", clean(s.Detail))
@@ -156,6 +155,7 @@ func submissionText(out *bytes.Buffer, s *client.Submitted) {
 			fmt.Fprintf(out, "%s\n", clean(s.Outcome))
 			return
 		}
+		out.named(number(s.Job.ID))
 		text := admitted(s)
 		fmt.Fprintf(out, "J%s: %s of %q, %s\n", text[1:], clean(s.Job.Intent.Mutation), s.Job.Target.IndexName, clean(s.Job.State))
 		c := newCard(out)

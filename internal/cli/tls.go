@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -66,8 +65,8 @@ type tlsResult struct {
 }
 
 func (a *cli) printTLS(r *tlsResult) error {
-	return a.print(r, func(out *bytes.Buffer) {
-		t := newTable(out, "WROTE", "WHAT", "GOES TO")
+	return a.print(r, func(out *page) {
+		t := newTable(out, plain("WROTE", "WHAT", "GOES TO"))
 		for _, f := range r.Files {
 			t.row(f.Path, f.What, f.Goes)
 		}

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"bytes"
-
 	"github.com/spf13/cobra"
 
 	"github.com/lancemaster/lancemaster/internal/client"
@@ -21,11 +19,13 @@ A caller gives its token with --token-file, never as an argument, where other us
 ` + exitPlain,
 		Example: `  lancemaster token create ci --role submit > ci.token
   lancemaster token list`,
-	}, a.tokenCreateCmd(), a.tokenListCmd(), a.tokenRevokeCmd())
+	}, a.tokenCreateCmd(), a.listing(a.tokenListCmd(), tokenColumns), a.nameable(a.tokenRevokeCmd()))
 }
 
-func tokenTable(out *bytes.Buffer, list []client.Token) {
-	t := newTable(out, "NAME", "ROLE", "CREATED", "BY")
+var tokenColumns = []column{{name: "NAME"}, {name: "ROLE"}, {name: "CREATED"}, {name: "BY", kind: textCell}}
+
+func tokenTable(out *page, list []client.Token) {
+	t := newTable(out, tokenColumns)
 	for _, k := range list {
 		t.row(k.Name, k.Role, moment(k.CreatedAt), k.CreatedBy)
 	}

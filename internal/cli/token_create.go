@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -34,7 +33,7 @@ again: send the output to a file that only its holder reads. One that is lost is
 				return err
 			}
 			fmt.Fprintf(a.Err, "created the token %s with the role %s; it is shown this once\n", clean(t.Name), clean(t.Role))
-			return a.print(t, func(out *bytes.Buffer) { fmt.Fprintln(out, clean(t.Text)) })
+			return a.print(t, func(out *page) { fmt.Fprintln(out, clean(t.Text)) })
 		})
 	})
 	cmd.Flags().StringVar(&role, "role", "", "read, submit, operate or admin (required)")

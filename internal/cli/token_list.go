@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 
 	"github.com/spf13/cobra"
@@ -27,7 +26,7 @@ known to nobody but their holders. Times are UTC.
 			value := struct {
 				Tokens []client.Token `json:"tokens"`
 			}{list}
-			return a.print(value, func(out *bytes.Buffer) { tokenTable(out, list) })
+			return a.print(value, func(out *page) { tokenTable(out, list) })
 		})
 	}))
 }

@@ -23,7 +23,7 @@ name.
 			if err := c.RevokeToken(ctx, args[0]); err != nil {
 				return err
 			}
-			return a.done(fmt.Sprintf("revoked the token %s", args[0]), struct {
+			return a.done(args[0], fmt.Sprintf("revoked the token %s", args[0]), struct {
 				Revoked string `json:"revoked"`
 			}{args[0]})
 		})

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 
@@ -20,7 +19,7 @@ func (a *cli) versionCmd() *cobra.Command {
 		Example: `  lancemaster version -o json`,
 	}, func(context.Context, *cobra.Command, []string) error {
 		b := config.BuildInfo()
-		return a.print(b, func(out *bytes.Buffer) {
+		return a.print(b, func(out *page) {
 			revision := b.Revision
 			if b.Modified {
 				revision += ", modified"

@@ -51,7 +51,7 @@ func TestWatchIsCut(t *testing.T) {
 // A gap in a job's revisions is what is not kept any more.
 func TestWatchTellsOfGaps(t *testing.T) {
 	var out, errs bytes.Buffer
-	w := watching{a: &cli{Streams: Streams{Out: &out, Err: &errs}, output: "table"}, id: 7, last: -1}
+	w := watching{a: &cli{Streams: Streams{Out: &out, Err: &errs}, output: "table", color: "auto"}, id: 7, last: -1}
 	events := func(revisions ...int64) *client.Events {
 		e := &client.Events{}
 		for _, r := range revisions {
