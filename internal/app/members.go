@@ -175,8 +175,10 @@ func (f toLeader) Forward(ctx context.Context, service string, as rpc.Principal,
 	return reply, nil
 }
 
-// whileLeading returns a context that ends when another leader than id is known: one
-// that hangs would otherwise keep its callers from the next for as long as they wait.
+// whileLeading returns a context that ends when another leader than id is known and id
+// has ceased to answer: one that hangs would otherwise keep its callers from the next
+// for as long as they wait. One that answers may have handed over because it was asked
+// to, as a leader does that is removed, and still be at work on the request.
 func (f toLeader) whileLeading(ctx context.Context, id string) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
@@ -190,8 +192,8 @@ func (f toLeader) whileLeading(ctx context.Context, id string) (context.Context,
 				return
 			case <-tick.C:
 			}
-			if now, _ := f.a.node.Leader(); now != "" && now != id {
-				cancel(fmt.Errorf("%s leads no more, %s does", id, now))
+			if now, _ := f.a.node.Leader(); now != "" && now != id && f.a.members.Silent(id) {
+				cancel(fmt.Errorf("%s does not answer and leads no more, %s does", id, now))
 				return
 			}
 		}

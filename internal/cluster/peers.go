@@ -240,3 +240,7 @@ func (c *Cluster) ReportAddresses(id string) (Report, bool) {
 	s := c.peers.get(id)
 	return s.status.Report, !s.at.IsZero()
 }
+
+// Silent says that a master was asked in vain when it was asked last: it hangs, is gone, or the way to
+// it is cut. It is false of one that is not asked.
+func (c *Cluster) Silent(id string) bool { return c.peers.get(id).err != "" }
