@@ -65,6 +65,7 @@ type App struct {
 	identity   *identityStore
 	certs      certificates
 	auth       *auth.Authenticator
+	tokens     *auth.TokenFile // nil: none
 	endpoint   *peer.Endpoint
 	members    *cluster.Cluster
 	known      atomic.Pointer[cluster.Cluster] // members, for connections that come while it is made

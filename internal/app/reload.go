@@ -39,9 +39,10 @@ func (m reloads) succeeded(at time.Time) {
 
 func (m reloads) failed() { m.ok.Set(0) }
 
-// Reload takes a configuration read anew, or the error of reading it. What can
-// change in a running node changes, what cannot is said to need a restart; a faulty
-// configuration changes nothing. The log and the metrics say how it went.
+// Reload takes a configuration read anew, or the error of reading it, and looks at the
+// files of certificates and tokens. What can change in a running node changes, what
+// cannot is said to need a restart; a faulty configuration changes nothing. The log
+// and the metrics say how it went.
 func (a *App) Reload(next config.Config, err error) {
 	if err != nil {
 		a.reloads.failed()
@@ -51,15 +52,17 @@ func (a *App) Reload(next config.Config, err error) {
 	old := *a.current.Load()
 	changed, _ := config.Changed(old, next)
 	_, restart := config.Changed(a.cfg, next) // what the process was started with
+	// The files first: where one is faulty, the configuration that names them changes nothing.
+	if err := errors.Join(a.certs.reload(), a.tokens.Reload()); err != nil {
+		a.reloads.failed()
+		a.log.Error("a file that the configuration names cannot be used; the configuration was not reloaded and stays as it is; correct the file and send SIGHUP again",
+			"error", err.Error())
+		return
+	}
 	if a.opts.LogLevel != nil {
 		a.opts.LogLevel.Set(next.LogLevel)
 	}
 	a.current.Store(&next)
-	if err := a.certs.reload(); err != nil {
-		a.reloads.failed()
-		a.log.Error("the certificates were not reloaded; those in use stay", "error", err.Error())
-		return
-	}
 	a.reloads.succeeded(a.now())
 	a.log.Info("configuration reloaded", "changed", strings.Join(changed, ","))
 	if len(restart) > 0 {

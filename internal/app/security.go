@@ -136,6 +136,7 @@ func (a *App) openAuth() (err error) {
 			return fmt.Errorf("admin.tokens_file: %w", err)
 		}
 		a.onStop("watch of the tokens file", func(context.Context) error { return c.File.Close() })
+		a.tokens = c.File
 	}
 	a.auth, err = auth.New(c)
 	return err

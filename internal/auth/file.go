@@ -72,6 +72,9 @@ func (f *TokenFile) Tokens() []*job.Token {
 
 // Reload reads the file now. After an error the tokens of before stay valid.
 func (f *TokenFile) Reload() error {
+	if f == nil {
+		return nil
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	err := f.load()
