@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,12 +96,20 @@ func (c *cluster) untilWhole() {
 // leader waits for a master that leads and serves.
 func (c *cluster) leader() *node {
 	c.t.Helper()
-	var leader *node
-	programs.Eventually(c.t, patience, func() string {
+	leader, missing := leaderAmong(c.nodes)
+	if missing != "" {
+		c.t.Fatalf("after %s: %s", patience, missing)
+	}
+	return leader
+}
+
+// leaderAmong waits for one of the nodes to lead and serve, or says how they are instead.
+func leaderAmong(nodes []*node) (leader *node, missing string) {
+	missing = programs.Await(patience, func() string {
 		var seen []string
 		leader = nil
 		newest := int64(-1)
-		for _, n := range c.nodes {
+		for _, n := range nodes {
 			if !n.up() {
 				seen = append(seen, n.id+" is down")
 				continue
@@ -120,7 +129,12 @@ func (c *cluster) leader() *node {
 		}
 		return ""
 	})
-	return leader
+	return leader, missing
+}
+
+// others are the nodes besides one.
+func (c *cluster) others(than *node) []*node {
+	return slices.DeleteFunc(slices.Clone(c.nodes), func(n *node) bool { return n == than })
 }
 
 // follower is a node that does not lead.

@@ -40,7 +40,8 @@ type load struct {
 	running sync.WaitGroup
 	numbers atomic.Int64
 	acked   atomic.Int64
-	gentle  atomic.Bool // backends do nothing that makes an outcome UNKNOWN
+	reports atomic.Int64 // that backends have yet to make
+	gentle  atomic.Bool  // backends do nothing that makes an outcome UNKNOWN
 
 	mu       sync.Mutex
 	open     []*submission // not answered when the load ended
@@ -102,7 +103,9 @@ func (l *load) behave(b *scripted.Backend, d *backend.TLanceIndexJobDispatch, to
 	fmt.Fprint(h, d.IndexName, d.JobID)
 	reports := func(code shared.TLanceIndexResultCode) func(context.Context) {
 		delay := time.Duration(h.Sum32()>>8%400) * time.Millisecond
+		l.reports.Add(1)
 		return func(ctx context.Context) {
+			defer l.reports.Add(-1)
 			select {
 			case <-time.After(delay):
 				b.ReportUntilTaken(ctx, to, scripted.ResultOf(d, code))
@@ -278,6 +281,9 @@ func (l *load) settle() {
 		}
 	}
 	programs.Eventually(t, 2*patience, func() string {
+		if n := l.reports.Load(); n > 0 {
+			return fmt.Sprintf("%d reports were not answered", n)
+		}
 		for _, q := range []client.JobQuery{
 			{States: []string{"PENDING", "RUNNING"}}, {RefreshStates: []string{"REQUIRED", "RUNNING", "FAILED"}},
 		} {
@@ -304,6 +310,13 @@ func (l *load) until(more int64) {
 		}
 		return ""
 	})
+}
+
+// forget leaves unanswered what was not answered yet, and looks at no job of before.
+func (l *load) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open, l.jobs, l.failures = nil, nil, nil
 }
 
 // noFailures fails the test if a call that is safe to repeat has failed.

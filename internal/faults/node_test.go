@@ -21,6 +21,7 @@ import (
 // it is down.
 const (
 	raftPort, reportPort, adminPort, httpPort = "9010", "9020", "9021", "8030"
+	stubPort, stubBeatPort                    = "9060", "9050"
 )
 
 // node is a master that the test starts, ends and starts again.
@@ -30,6 +31,7 @@ type node struct {
 	host   string
 	dir    string // its data directory
 	binary string
+	dev    bool     // run by the command dev, not by serve
 	flags  []string // besides those of its addresses
 	prefix []string // a command that runs it
 	proc   *programs.Process
@@ -43,8 +45,14 @@ func (n *node) admin() string  { return net.JoinHostPort(n.host, adminPort) }
 func (n *node) launch() {
 	n.t.Helper()
 	args := append([]string(nil), n.prefix...)
-	args = append(args, n.binary, "serve", "--node-id", n.id, "--data-dir", n.dir, "--raft-listen", n.raft(), "--report-listen", n.report(),
-		"--admin-listen", n.admin(), "--http-listen", net.JoinHostPort(n.host, httpPort))
+	if n.dev {
+		args = append(args, n.binary, "dev", "--data", n.dir, "--stub-listen", net.JoinHostPort(n.host, stubPort),
+			"--stub-heartbeat-listen", net.JoinHostPort(n.host, stubBeatPort))
+	} else {
+		args = append(args, n.binary, "serve", "--data-dir", n.dir, "--node-id", n.id)
+	}
+	args = append(args, "--raft-listen", n.raft(), "--report-listen", n.report(), "--admin-listen", n.admin(),
+		"--http-listen", net.JoinHostPort(n.host, httpPort))
 	args = append(args, n.flags...)
 	n.proc = programs.Launch(n.t, n.id, nil, args[0], args[1:]...)
 }

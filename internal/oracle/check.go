@@ -228,11 +228,11 @@ func (c *checker) fences() {
 	}
 }
 
-// reports looks for the effect of every report that was answered OK.
+// reports looks for the effect of every report that was answered OK before the jobs were read.
 func (c *checker) reports() {
 	for _, r := range c.facts.Reports {
 		j := c.jobs[r.Job]
-		if !r.OK || r.Dropped != "" || j == nil {
+		if !r.OK || r.Dropped != "" || j == nil || r.To >= c.final.Began {
 			continue
 		}
 		late := slices.ContainsFunc(j.LateResults, func(l client.Result) bool { return l.Code == r.Code })

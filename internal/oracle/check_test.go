@@ -55,7 +55,7 @@ func run() (Facts, Final) {
 		},
 	}
 	return facts, Final{
-		At:   100,
+		Began: 90, At: 100,
 		Jobs: []client.Job{j4, j3, j1},
 		Histories: map[int64]client.History{
 			1: {Events: []client.Event{
@@ -79,6 +79,19 @@ func TestSound(t *testing.T) {
 	facts.Proofs = []Proof{{45, 1, "BE_PROCESS_EPOCH_GONE"}, {46, 3, "CHILD_REAPED"}}
 	if faults := Check(facts, final); len(faults) != 0 {
 		t.Errorf("a sound run has faults: %q", faults)
+	}
+}
+
+// A job that was there before the recorder began had its fence all the while.
+func TestSoundWithOlderJobs(t *testing.T) {
+	facts, final := run()
+	facts.Submissions = facts.Submissions[1:]
+	if faults := Check(facts, final); len(faults) != 0 {
+		t.Errorf("a sound run on older jobs has faults: %q", faults)
+	}
+	facts.Submissions[1].Span = Span{5, 8}
+	if faults := Check(facts, final); len(faults) == 0 {
+		t.Error("a name was given away while an older job had it, and no fault is found")
 	}
 }
 

@@ -85,7 +85,7 @@ type Facts struct {
 
 // Final is what there is after the run.
 type Final struct {
-	At        Moment
+	Began, At Moment // when reading it began and ended
 	Jobs      []client.Job
 	Histories map[int64]client.History
 	// Reasons are the codes that explain each job that has not ended.

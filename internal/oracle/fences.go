@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
+	"github.com/lancemaster/lancemaster/internal/client"
 )
 
 // What happens to one fence, as clients see it. Its state is the job that has it, 0 for none.
@@ -90,7 +92,7 @@ func (c *checker) seenFences() {
 }
 
 // fenceHistory makes operations of the facts. A job lets go of its fence at some moment after it was
-// submitted and before anybody saw it without.
+// submitted and before anybody saw it without. One whose submission was not recorded was there before.
 func (c *checker) fenceHistory() []porcupine.Operation {
 	var out []porcupine.Operation
 	add := func(f Fence, act fenceAct, job int64, s Span) {
@@ -98,41 +100,56 @@ func (c *checker) fenceHistory() []porcupine.Operation {
 			ClientId: len(out), Input: fenceOp{f, act, job}, Call: int64(s.From), Return: int64(s.To),
 		})
 	}
-	jobs := map[string]int64{}
-	for _, j := range c.final.Jobs {
-		jobs[j.RequestID] = j.ID
-	}
-	free := map[int64]Moment{} // when a job was first seen without its fence
-	for _, o := range c.facts.Observations {
-		if at, known := free[o.Job]; !o.FenceHeld && (!known || o.To < at) {
-			free[o.Job] = o.To
+	seen, free := map[int64]Moment{}, map[int64]Moment{} // when a job was first seen, and seen without its fence
+	first := func(of map[int64]Moment, o Observation) {
+		if at, known := of[o.Job]; !known || o.To < at {
+			of[o.Job] = o.To
 		}
 	}
+	for _, o := range c.facts.Observations {
+		act := seenHeld
+		first(seen, o)
+		if !o.FenceHeld {
+			act = seenNotHeld
+			first(free, o)
+		}
+		add(o.Fence, act, o.Job, o.Span)
+	}
+	hold := func(f Fence, job int64, s Span) {
+		add(f, admitted, job, s)
+		if at, known := free[job]; known {
+			add(f, letGo, job, Span{s.From, at})
+		}
+	}
+	byRequest := map[string]*client.Job{}
+	for _, j := range c.jobs {
+		byRequest[j.RequestID] = j
+	}
+	submitted := map[int64]bool{}
 	for _, s := range c.facts.Submissions {
-		id := jobs[s.RequestID]
+		j := byRequest[s.RequestID]
 		switch {
 		case s.Refused == codeFenceHeld:
 			add(s.Fence, refused, s.Holder, s.Span)
 			continue
-		case id == 0:
+		case j == nil:
 			continue
 		case s.Job == nil:
 			s.To = c.final.At // it was there at the end
 		}
-		add(s.Fence, admitted, id, s.Span)
-		if at, known := free[id]; known {
-			add(s.Fence, letGo, id, Span{s.From, at})
-		}
+		hold(s.Fence, j.ID, s.Span)
+		submitted[j.ID] = true
 	}
-	for _, o := range c.facts.Observations {
-		act := seenNotHeld
-		if o.FenceHeld {
-			act = seenHeld
+	for id, j := range c.jobs {
+		if at, known := seen[id]; known && !submitted[id] {
+			hold(FenceOf(j), id, Span{earlier, at})
 		}
-		add(o.Fence, act, o.Job, o.Span)
 	}
 	return out
 }
+
+// earlier is before a recorder began.
+const earlier = Moment(-1)
 
 const codeFenceHeld = "FENCE_HELD"
 

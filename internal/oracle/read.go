@@ -13,7 +13,7 @@ import (
 // Read takes from the admin service all jobs, their histories, and why those that have not ended have
 // not. Its reads are observations too.
 func Read(ctx context.Context, c *client.Client, r *Recorder) (Final, error) {
-	final := Final{Histories: map[int64]client.History{}, Reasons: map[int64][]string{}}
+	final := Final{Began: r.Now(), Histories: map[int64]client.History{}, Reasons: map[int64][]string{}}
 	jobs, err := readJobs(ctx, c, r)
 	if err != nil {
 		return final, err

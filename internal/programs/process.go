@@ -254,6 +254,17 @@ func (p *Process) TerminateAnyhow() time.Duration {
 	return time.Since(began)
 }
 
+// AwaitFailure waits for a process to end by itself, which it must within the limit and with an exit code
+// that is not 0.
+func (p *Process) AwaitFailure(limit time.Duration) {
+	p.t.Helper()
+	p.mayDie = true
+	p.Wait(limit)
+	if code := p.ExitCode(); code == 0 {
+		p.t.Errorf("%s ended with exit code 0, want a failure", p.Name)
+	}
+}
+
 // Signal sends a signal, if the process still runs.
 func (p *Process) Signal(s os.Signal) {
 	p.t.Helper()
