@@ -204,11 +204,15 @@ func protocol(p config.Protocol) thriftnet.Protocol {
 func (a *App) warnOfOpenServices() {
 	for _, s := range []struct{ key, address, mode string }{
 		{"report.listen", a.cfg.ReportListen, a.cfg.ReportTLS}, {"http.listen", a.cfg.HTTPListen, a.cfg.HTTPTLS},
-		{"raft.listen", a.cfg.RaftListen, a.cfg.RaftTLS},
 	} {
 		if !config.Loopback(s.address) && s.mode != tlsMutual {
 			a.log.Warn("a service that does not ask who connects is reachable from other machines; use TLS or firewall it",
 				"key", s.key, "address", s.address)
 		}
+	}
+	if !config.Loopback(a.cfg.RaftListen) && a.cfg.RaftTLS != tlsMutual {
+		// What masters forward is believed, so that this door leads around admin.tls and admin.auth.
+		a.log.Warn("the Raft port is reachable from other machines and does not ask who connects: whoever reaches it can pass for a master, and act as anybody at the admin service, whatever that asks for; set raft.tls: mutual, or firewall the port to the members",
+			"key", "raft.listen", "address", a.cfg.RaftListen)
 	}
 }
