@@ -16,6 +16,11 @@ FUZZTIME ?= 10s
 # What `make bench` runs, and how often.
 BENCH ?= .
 BENCHCOUNT ?= 1
+# The fault suites: the choices of a run (empty: new ones, which it prints), and how long make soak goes on.
+SEED ?=
+SOAK ?= 30m
+# How many leaders make bench-failover kills.
+RUNS ?= 20
 
 # The version is stamped when git can tell it; a source archive without history falls back to
 # what the Go tool recorded in the binary.
@@ -63,6 +68,8 @@ fmt-check:
 vet:
 	$(GO) vet ./...
 	$(GO) vet -tags e2e ./...
+	$(GO) vet -tags faults ./internal/faults/
+	$(GO) vet -tags 'faults nextlevel' ./internal/faults/
 
 .PHONY: golangci
 golangci: $(GOLANGCI)
@@ -99,6 +106,33 @@ e2e: build ## Run the end-to-end tests with the real binaries
 	@names=$$($(GO) test -tags e2e -list '^Test' ./internal/e2e/...); \
 	grep -q '^Test' <<<"$$names" || { echo 'e2e: no test found in internal/e2e' >&2; exit 1; }
 	LANCEMASTER_BIN='$(BIN)' $(GO) test -tags e2e -count=1 -timeout 10m ./internal/e2e/...
+
+# The programs that the fault suite runs: this build, and one that is a feature level ahead. The tests
+# open state files of both, so they are of the next level too.
+.PHONY: faults-programs
+faults-programs: build
+	CGO_ENABLED=0 $(GO) build -trimpath -tags nextlevel -ldflags '-X $(MODULE)/internal/config.Version=$(VERSION)+nextlevel' \
+		-o '$(BIN)/nextlevel/' ./cmd/lancemaster
+
+# run_faults runs the tests of internal/faults whose names a pattern matches, within a time.
+run_faults = LANCEMASTER_BIN='$(BIN)' LANCEMASTER_FAULTS_SEED='$(SEED)' $(3) \
+	$(GO) test -tags 'faults nextlevel' -count=1 -v -parallel 3 -timeout $(2) -run '$(1)' ./internal/faults/
+
+.PHONY: faults
+faults: faults-programs ## Run real masters under faults, a short mix (SEED=n repeats its choices)
+	$(call run_faults,^Test(Mix|Life|Disk),12m)
+
+.PHONY: soak
+soak: faults-programs ## Run real masters under faults, each random mix for SOAK (default 30m)
+	$(call run_faults,^Test(Mix|Life|Disk),24h,LANCEMASTER_FAULTS_TIME='$(SOAK)')
+
+.PHONY: faults-net
+faults-net: faults-programs ## Cut the network between real masters (wants root, ip and nft)
+	$(call run_faults,^TestNet,12m)
+
+.PHONY: bench-failover
+bench-failover: faults-programs ## Kill RUNS leaders and measure until the next one sends a job
+	$(call run_faults,^TestBench,1h,LANCEMASTER_FAULTS_RUNS='$(RUNS)')
 
 # A module of its own, since the listener it tests against needs many others.
 .PHONY: doris-test
@@ -150,7 +184,7 @@ systemd-verify: build ## Check the systemd units (wants systemd-analyze)
 	@bash .ci/systemd.sh '$(BIN)'
 
 .PHONY: check
-check: race lint generate-check fuzz doris-test e2e interop alerts-test model demo-outcomes readme ## All that CI does beyond test
+check: race lint generate-check fuzz doris-test e2e faults interop alerts-test model demo-outcomes readme ## All that CI does beyond test
 
 .PHONY: clean
 clean: ## Remove what was built
