@@ -19,7 +19,7 @@ const (
 	// executeDeadline is that of every job.
 	executeDeadline = 20 * time.Second
 	// Pauses of a client between two calls.
-	shortestPause, longestPause = 20 * time.Millisecond, 1500 * time.Millisecond
+	shortestPause, longestPause = 20 * time.Millisecond, 900 * time.Millisecond
 	// callPatience bounds one call of a client.
 	callPatience = 15 * time.Second
 
@@ -101,11 +101,11 @@ func (l *Load) Stop() {
 func (l *Load) drive(api *client.Client, random *rand.Rand) {
 	for l.pause(shortestPause + time.Duration(random.Int64N(int64(longestPause-shortestPause)))) {
 		switch n := random.IntN(100); {
-		case n < 55:
+		case n < 40:
 			l.submit(api, l.next(random))
-		case n < 75:
+		case n < 70:
 			l.look(api, l.pick(random))
-		case n < 83:
+		case n < 82:
 			l.list(api)
 		case n < 90:
 			l.act(l.pick(random), func(ctx context.Context, id int64) (*client.Job, error) {

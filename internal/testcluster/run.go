@@ -33,6 +33,7 @@ type Run struct {
 	Backends []*Backend
 	Recorder *oracle.Recorder
 	Schedule Schedule
+	Final    oracle.Final // what there was when all had settled
 
 	plan     Plan
 	load     *Load
@@ -56,11 +57,10 @@ func Perform(plan Plan) (run *Run, faults []string) {
 	r.Cluster = New(Config{Dir: plan.Dir, Masters: masters, Seed: plan.Seed, Logger: plan.Logger, Overrides: map[string]string{
 		"raft.snapshot_threshold": "60", "raft.trailing_logs": "20", "raft.snapshot_interval": "3s",
 	}})
-	var final oracle.Final
 	err := r.prepare(random)
 	if err == nil {
 		r.suffer()
-		final, err = r.settle()
+		r.Final, err = r.settle()
 	}
 	ending := r.end()
 	r.mu.Lock()
@@ -71,7 +71,7 @@ func Perform(plan Plan) (run *Run, faults []string) {
 		}
 	}
 	if err == nil {
-		faults = append(faults, oracle.Check(r.Recorder.Facts(), final)...)
+		faults = append(faults, oracle.Check(r.Recorder.Facts(), r.Final)...)
 	}
 	return r, faults
 }

@@ -57,7 +57,7 @@ var kinds = []struct {
 	{14, func(*rand.Rand) (string, func(*Run)) {
 		return "heal the network", func(r *Run) { r.Cluster.Net.Heal() }
 	}},
-	{7, isolate}, {6, oneWay}, {5, bridge}, {4, slow}, {4, cutBackend}, {4, cutClients},
+	{7, isolate}, {6, oneWay}, {5, bridge}, {8, slow}, {4, cutBackend}, {4, cutClients},
 	{8, crash}, {4, stopOne}, {12, startAll}, {3, crashAll}, {6, transfer}, {5, stepClock}, {5, restartBackend},
 	{5, toggle("dispatch.paused", "true", "false")}, {2, toggle("admission.enabled", "false", "true")},
 	{3, toggle("dispatch.max_inflight_per_backend", "1", "8")}, {2, toggle("leader_change.running", "unknown", "keep")},
@@ -153,14 +153,24 @@ func bridge(random *rand.Rand) (string, func(*Run)) {
 }
 
 func slow(random *rand.Rand) (string, func(*Run)) {
-	who, by := someMaster(random), time.Duration(random.Int64N(int64(1500*time.Millisecond)))
-	return fmt.Sprintf("slow what %s sends by %s", who, by.Round(time.Millisecond)), func(r *Run) {
+	who, by := someMaster(random), time.Duration(random.Int64N(int64(3*time.Second)))
+	out := random.IntN(2) == 0
+	name := "hears"
+	if out {
+		name = "sends"
+	}
+	return fmt.Sprintf("slow what %s %s by %s", who, name, by.Round(time.Millisecond)), func(r *Run) {
 		m := who.in(r)
-		for _, o := range r.others(m) {
-			r.Cluster.Net.Slow(m.Addr, o, by)
-		}
+		others := r.others(m)
 		for n := range backends {
-			r.Cluster.Net.Slow(m.Addr, BackendAddr(n), by)
+			others = append(others, BackendAddr(n))
+		}
+		for _, o := range others {
+			if out {
+				r.Cluster.Net.Slow(m.Addr, o, by)
+			} else {
+				r.Cluster.Net.Slow(o, m.Addr, by)
+			}
 		}
 	}
 }
