@@ -12,6 +12,7 @@ import (
 // has formed the cluster yet, a Quarantine that this node owes, its own
 // registration where that is out of date, and the start of its term.
 func (a *App) startTerm(ctx context.Context, term uint64) error {
+	a.releaser.TermBegan(a.members.Members() > 1) // what others journaled is applied
 	if err := a.formOrCheck(ctx); err != nil {
 		return err
 	}

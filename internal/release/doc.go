@@ -28,6 +28,10 @@
 // window and the call's own timeout after it journaled RUNNING. Until then a worker
 // may begin after the release. The time runs on this process's monotonic clock where
 // it journaled RUNNING itself, so that a stepped wall clock releases nothing too
-// early. Elsewhere the wall clock counts, and where that claims that RUNNING lies in
-// the future, the time since the operator first asked here.
+// early. What another master journaled as RUNNING was so before this term began, and
+// the time runs from there: the time in the record is that of the other's clock, which
+// may have been wrong when it wrote it. After a change of the leader a release thus
+// waits for as long once more. Where there is no other master, the wall clock counts
+// after a restart, and where that claims that RUNNING lies in the future, the time
+// since the operator first asked here.
 package release

@@ -72,6 +72,11 @@ func New(cfg Config) *Service {
 	return &Service{cfg: cfg, times: times{byJob: make(map[job.ID]moment)}}
 }
 
+// TermBegan is told that this process leads a new term and has applied all that was
+// journaled before; several says that there are other masters, one of which may have
+// led then.
+func (s *Service) TermBegan(several bool) { s.times.began(s.cfg.Now(), several) }
+
 // Applied is told of each command that this process has journaled. It does not
 // block.
 func (s *Service) Applied(c job.Change) {

@@ -12,6 +12,9 @@ import (
 type times struct {
 	mu    sync.Mutex
 	byJob map[job.ID]moment
+	// termBegan is when this process's newest term as the leader of several masters had begun; zero
+	// where there was none, or no master besides.
+	termBegan time.Time
 	// pruned is how many there must be before the next pruning.
 	pruned int
 }
@@ -60,11 +63,24 @@ func (t *times) prune(holds func(job.ID) bool) {
 	t.pruned = 2 * len(t.byJob)
 }
 
+// began is told that a term has begun; several says that other masters may have led
+// the one before.
+func (t *times) began(now time.Time, several bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.termBegan = time.Time{}
+	if several {
+		t.termBegan = now
+	}
+}
+
 // since returns how long ago the job became RUNNING or was quarantined, whichever
 // came last. It never says more than is known to have passed where this process
-// knows it. Elsewhere it believes the wall clock, which is offset ahead of now's,
-// while that agrees with the other masters' and does not run backwards; else it
-// counts from when it was first asked.
+// knows it. What another master journaled was before this term began, and nothing
+// more is believed of it: that master's clock may have been wrong by hours, whatever
+// this one's is. Where there is no other master, it believes the wall clock, which is
+// offset ahead of now's, while that does not run backwards; else it counts from when
+// it was first asked.
 func (t *times) since(rec *job.Record, now time.Time, offset time.Duration, agrees bool) time.Duration {
 	last := max(rec.Dispatch.StartedAt, rec.QuarantinedAt)
 	wall := now.Add(offset).Sub(time.UnixMilli(int64(last))) // the wall clock: UnixMilli has no other
@@ -75,6 +91,9 @@ func (t *times) since(rec *job.Record, now time.Time, offset time.Duration, agre
 	known = known && m.dispatch == rec.Dispatch.Revision
 	if !agrees {
 		wall = 0
+	}
+	if !t.termBegan.IsZero() {
+		wall = min(wall, now.Sub(t.termBegan))
 	}
 	switch {
 	case known && m.exact && !quarantined:

@@ -135,3 +135,26 @@ func TestTooEarlyWhileTheCallIsBeingWritten(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The master that led before may have had a clock that was hours behind. Whatever it
+// wrote, RUNNING was before this term began, and that is all that is known.
+func TestTheClockOfTheLeaderBeforeReleasesNothingEarly(t *testing.T) {
+	b := newBench(t)
+	b.now = b.now.Add(3 * time.Hour) // as the record has it; by the right clock it was just now
+	b.TermBegan(true)
+	if r := b.tooEarly(t, 1); r.Next != "ask again in 1m11s" {
+		t.Errorf("told %q", r.Next)
+	}
+	b.now = b.now.Add(wait - time.Millisecond)
+	_ = b.tooEarly(t, 1)
+	b.TermBegan(false) // a master without others believes its own clock
+	if in := b.ReleasableIn(b.state.Job(1)); in != 0 {
+		t.Errorf("of a cluster of one it is releasable in %s", in)
+	}
+	b.now = b.now.Add(-wait)
+	b.TermBegan(true)
+	b.now = b.now.Add(wait)
+	if _, err := b.ask(1, "n"); err != nil {
+		t.Error(err)
+	}
+}
