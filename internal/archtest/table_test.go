@@ -92,8 +92,14 @@ var rooms = []room{
 	{path: "metrics", imports: []string{"job", "store", "backend", "config"}},
 	// Wires it all: New, Start, Stop, Addr. gen-go is for its tests, which report as backends do.
 	{path: "app", imports: []string{all, genGo}},
-	// One file per command. serve and dev need config and app, tls needs tlsconf; the rest only client.
-	{path: "cli", imports: []string{"client", "config", "app", "tlsconf"}},
+	// One file per command. serve and dev need config and app, tls needs tlsconf; the rest only client. clidocs is
+	// for its tests.
+	{path: "cli", imports: []string{"client", "config", "app", "tlsconf", "clidocs"}},
+
+	// The command line of the stub backend.
+	{path: "stubcli", imports: []string{"stub", "config", "clidocs"}},
+	// Reference pages and man pages from command lines.
+	{path: "clidocs"},
 
 	// Real app instances with a transport that can be cut.
 	// config for what a master is started with; the wire is for what its backends do.
@@ -112,7 +118,7 @@ var rooms = []room{
 	{path: "archtest", testOnly: true},
 
 	// The programs: they parse flags and leave the rest to others.
-	{path: "cmd/", imports: []string{"app", "cli", "config", "stub"}},
+	{path: "cmd/", imports: []string{"app", "cli", "config", "stub", "stubcli"}},
 }
 
 // pinned are the modules whose version is a decision, with its reason in docs/design.md: how they

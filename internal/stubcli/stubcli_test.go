@@ -1,4 +1,4 @@
-package main
+package stubcli
 
 import (
 	"bufio"
@@ -22,7 +22,7 @@ func TestServesUntilToldToStop(t *testing.T) {
 	defer cancel()
 	out, in := io.Pipe()
 	var log bytes.Buffer
-	cmd := command(in, &log)
+	cmd := Command(in, &log)
 	cmd.SetArgs([]string{"--listen", "127.0.0.1:0", "--heartbeat-listen", "127.0.0.1:0", "--log-format", "json"})
 	done := make(chan error, 1)
 	go func() {
@@ -68,7 +68,7 @@ func TestSimulates(t *testing.T) {
 	r, w := io.Pipe()
 	out := bufio.NewReader(r)
 	var log bytes.Buffer
-	cmd := command(w, &log)
+	cmd := Command(w, &log)
 	cmd.SetArgs([]string{"--listen", "127.0.0.1:0", "--heartbeat-listen", "127.0.0.1:0", "--simulate", "a*:hang", "--simulate", "close"})
 	done := make(chan error, 1)
 	go func() {
@@ -110,7 +110,7 @@ func TestSimulates(t *testing.T) {
 	}
 
 	var help bytes.Buffer
-	cmd = command(&help, io.Discard)
+	cmd = Command(&help, io.Discard)
 	cmd.SetArgs([]string{"--help"})
 	if err := cmd.ExecuteContext(t.Context()); err != nil || !strings.Contains(help.String(), "SIMULATED") {
 		t.Errorf("the help says %q, %v", help.String(), err)
@@ -122,14 +122,14 @@ func TestSimulates(t *testing.T) {
 
 func TestFlags(t *testing.T) {
 	for _, args := range [][]string{{"--log-format", "xml"}, {"--no-such-flag"}, {"argument"}, {"--simulate", "restart"}, {"--simulate", "hang", "--simulate", "close"}, {"--listen", "no-port", "--heartbeat-listen", "127.0.0.1:0"}} {
-		cmd := command(io.Discard, io.Discard)
+		cmd := Command(io.Discard, io.Discard)
 		cmd.SetArgs(args)
 		if err := cmd.ExecuteContext(t.Context()); err == nil {
 			t.Errorf("%q is taken", args)
 		}
 	}
 	var out bytes.Buffer
-	cmd := command(&out, io.Discard)
+	cmd := Command(&out, io.Discard)
 	cmd.SetArgs([]string{"--version"})
 	if err := cmd.ExecuteContext(t.Context()); err != nil || !strings.HasPrefix(out.String(), "lanceworker-stub version ") {
 		t.Errorf("--version says %q, %v", out.String(), err)
