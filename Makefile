@@ -161,13 +161,65 @@ model-guards: ## Check the guards of the model with its full bounds (half an hou
 	@MODEL_FULL=1 bash docs/model/guards.sh
 
 .PHONY: readme
-readme: ## Run the README's commands as they stand, in a fresh clone
+readme: ## Run the commands of the README and of getting started as they stand, in a fresh clone
 	@bash .ci/readme.sh
+
+.PHONY: docs-generate
+docs-generate: build ## Rewrite what the documentation takes from the programs: reference, keys, outputs
+	$(GO) test ./internal/cli ./internal/stubcli -run TestTheReferenceIsCurrent -count=1 -rewrite
+	$(GO) test ./internal/config -run TestTheFilesMadeFromTheKeysAreCurrent -count=1 -rewrite
+	$(GO) run ./.ci/docs -rewrite docs/getting-started.md
+
+.PHONY: docs-check
+docs-check: ## Fail if the reference pages are not what the commands say, or show what does not exist
+	$(GO) test ./internal/cli ./internal/stubcli -run 'TestTheReferenceIsCurrent|TestTheDocuments'
+	$(GO) test ./internal/config -run 'TestTheFilesMadeFromTheKeysAreCurrent|TestDeployed'
+
+.PHONY: man
+man: ## Make the man pages and the completion scripts, in bin/share
+	rm -rf '$(BIN)/share' && mkdir -p '$(BIN)/share'
+	$(GO) run -ldflags '$(LDFLAGS)' ./.ci/reference '$(BIN)/share'
+
+.PHONY: release
+release: $(BIN)/tools/cyclonedx-gomod ## Make the release archives, their sums and lists of parts, in dist/
+	@GO='$(GO)' VERSION='$(VERSION)' bash .ci/release.sh build dist
+	@GO='$(GO)' VERSION='$(VERSION)' bash .ci/release.sh sbom dist
+	@GO='$(GO)' VERSION='$(VERSION)' bash .ci/release.sh check dist
+
+.PHONY: sbom
+sbom: release ## The lists of parts (CycloneDX) of the release, dist/*.cdx.json
+
+.PHONY: reproducible
+reproducible: ## Build the release archives twice, in two folders, and compare
+	@GO='$(GO)' bash .ci/release.sh reproducible
+
+.PHONY: vuln
+vuln: $(BIN)/tools/govulncheck ## Look for known vulnerabilities (wants the network)
+	@bash .ci/vuln.sh '$(BIN)/tools/govulncheck'
+
+$(BIN)/tools/cyclonedx-gomod: .ci/releasetools/go.mod .ci/releasetools/go.sum
+	GOOS= GOARCH= $(GO) -C .ci/releasetools build -o '$@' github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+
+$(BIN)/tools/govulncheck: .ci/releasetools/go.mod .ci/releasetools/go.sum
+	GOOS= GOARCH= $(GO) -C .ci/releasetools build -o '$@' golang.org/x/vuln/cmd/govulncheck
+
+# A build that is a feature level ahead, as rolling upgrades are tested with.
+.PHONY: nextlevel
+nextlevel: ## Test the journal's next feature level
+	$(GO) vet -tags nextlevel ./internal/... ./cmd/...
+	$(GO) test -tags nextlevel -timeout 8m ./internal/job ./internal/command ./internal/store ./internal/fsm
+
+# A module of its own, since the API's types need many others.
+.PHONY: k8s-test
+k8s-test: ## Hold the Kubernetes manifests to the API's types
+	$(GO) -C .ci/k8stest vet ./...
+	$(GO) -C .ci/k8stest test -count=1 -timeout 3m ./...
 
 # What goes into the image. The time of the files is fixed, so that equal programs make an equal image.
 .PHONY: image-context
 image-context: build
-	rm -rf '$(BIN)/image' && mkdir -p '$(BIN)/image/bin' '$(BIN)/image/data'
+	rm -rf '$(BIN)/image' && mkdir -p '$(BIN)/image/bin' '$(BIN)/image/lib/lancemaster'
+	chmod 0777 '$(BIN)/image/lib/lancemaster'
 	cp '$(BIN)/lancemaster' '$(BIN)/lanceworker-stub' '$(BIN)/image/bin/'
 	cp "$${CA_BUNDLE:-/etc/ssl/certs/ca-certificates.crt}" '$(BIN)/image/ca-certificates.crt'
 
@@ -184,8 +236,8 @@ systemd-verify: build ## Check the systemd units (wants systemd-analyze)
 	@bash .ci/systemd.sh '$(BIN)'
 
 .PHONY: check
-check: race lint generate-check fuzz doris-test e2e faults interop alerts-test model demo-outcomes readme ## All that CI does beyond test
+check: race lint generate-check fuzz doris-test e2e faults interop alerts-test model demo-outcomes nextlevel k8s-test systemd-verify image-test release reproducible vuln readme ## All that CI does beyond test
 
 .PHONY: clean
 clean: ## Remove what was built
-	rm -rf '$(BIN)'
+	rm -rf '$(BIN)' dist
