@@ -161,7 +161,7 @@ func (c *cluster) admins() []string {
 // newClient makes a client of all masters, closed with the test.
 func (c *cluster) newClient() *client.Client {
 	c.t.Helper()
-	cl, err := client.New(client.Config{Addresses: c.admins(), Name: clientName, DialTimeout: 2 * time.Second, CallTimeout: 20 * time.Second})
+	cl, err := client.New(client.Config{Addresses: c.admins(), Name: clientName, TLS: c.nodes[0].tls, DialTimeout: 2 * time.Second, CallTimeout: 20 * time.Second})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -182,6 +182,12 @@ func (c *cluster) ask(what string, f func(context.Context, *client.Client) error
 // prepare gives a new cluster what load needs.
 func (c *cluster) prepare() {
 	c.t.Helper()
+	c.prepareAt("127.0.0.1")
+}
+
+// prepareAt does it with backends at a host.
+func (c *cluster) prepareAt(host string) {
+	c.t.Helper()
 	c.set("dispatch.max_inflight_per_backend", "1000", "dispatch.max_per_round", "10000", "admission.max_unresolved_per_table", "100000",
 		"admission.max_unresolved_per_catalog", "100000", "admission.max_unresolved_global", "100000", "dispatch.interval", "500ms",
 		"backend.heartbeat_interval", "500ms", "backend.rpc_timeout", "2s", "dispatch.execute_deadline", "30s", "refresh.retry_interval", "1s",
@@ -191,7 +197,7 @@ func (c *cluster) prepare() {
 		return err
 	})
 	for i := range 2 {
-		c.addBackend(fmt.Sprintf("b%d", i+1), "")
+		c.addBackend(fmt.Sprintf("b%d", i+1), host)
 	}
 }
 
@@ -213,9 +219,6 @@ func (c *cluster) addBackend(name, address string) *scripted.Backend {
 		}
 	})
 	c.backends = append(c.backends, b)
-	if address == "" {
-		address = "127.0.0.1"
-	}
 	c.ask("adding a backend", func(ctx context.Context, api *client.Client) error {
 		_, err := api.AddBackend(ctx, client.NewBackend{Host: address, Port: b.BePort(), HeartbeatPort: b.HeartbeatPort()})
 		return err

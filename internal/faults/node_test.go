@@ -4,6 +4,7 @@ package faults
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"os"
@@ -31,9 +32,10 @@ type node struct {
 	host   string
 	dir    string // its data directory
 	binary string
-	dev    bool     // run by the command dev, not by serve
-	flags  []string // besides those of its addresses
-	prefix []string // a command that runs it
+	dev    bool        // run by the command dev, not by serve
+	flags  []string    // besides those of its addresses
+	prefix []string    // a command that runs it
+	tls    *tls.Config // with which it is called, where it wants TLS
 	proc   *programs.Process
 }
 
@@ -65,7 +67,7 @@ func (n *node) state() string { return filepath.Join(n.dir, "state.db") }
 
 // status asks the node about itself.
 func (n *node) status() (*client.Status, error) {
-	c, err := client.New(client.Config{Addresses: []string{n.admin()}, Name: clientName, CallTimeout: 5 * time.Second})
+	c, err := client.New(client.Config{Addresses: []string{n.admin()}, Name: clientName, TLS: n.tls, CallTimeout: 5 * time.Second})
 	if err != nil {
 		return nil, err
 	}
