@@ -232,19 +232,26 @@ func (a *cli) complete(cmd *cobra.Command, flag string, words ...string) {
 
 // connect makes a client for the addresses given; the caller closes it.
 func (a *cli) connect() (*client.Client, error) {
+	var stale func(client.Staleness)
+	if a.stale {
+		stale = a.aged
+	}
+	return a.connectFor(stale)
+}
+
+// connectFor makes a client for the addresses given; with stale, one whose reads are answered by the
+// first master that answers.
+func (a *cli) connectFor(stale func(client.Staleness)) (*client.Client, error) {
 	addresses, err := client.ParseAddresses(a.addr)
 	if err != nil {
 		return nil, usagef("--addr: %v", err)
 	}
-	cfg := client.Config{Addresses: addresses, Name: a.clientName, Version: config.BuildInfo().Version, CallTimeout: a.callTimeout}
+	cfg := client.Config{Addresses: addresses, Name: a.clientName, Version: config.BuildInfo().Version, CallTimeout: a.callTimeout, Stale: stale}
 	if cfg.Token, err = a.access.token(); err != nil {
 		return nil, err
 	}
 	if cfg.TLS, err = a.access.tls(); err != nil {
 		return nil, err
-	}
-	if a.stale {
-		cfg.Stale = a.aged
 	}
 	return client.New(cfg)
 }

@@ -86,7 +86,7 @@ const everyCommand = `
 backend,backend add,backend drain,backend list,backend remove,backend undrain,
 catalog,catalog create,catalog list,catalog remove,catalog show,catalog update,
 cluster,cluster add,cluster recover,cluster remove,cluster reopen,cluster replace,cluster status,cluster transfer-leader,
-completion,config,config check,config show,dataset,dataset inspect,dev,health,help,index,index create,index drop,index list,
+completion,config,config check,config show,dataset,dataset inspect,dev,doctor,health,help,index,index create,index drop,index list,
 job,job cancel,job explain,job force-release,job history,job list,job release-slot,job show,job wait,job watch,
 serve,settings,settings get,settings history,settings list,settings reset,settings set,
 snapshot,snapshot inspect,snapshot restore,snapshot save,tls,tls ca,tls cert,token,token create,token list,token revoke,version`

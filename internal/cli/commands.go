@@ -8,6 +8,6 @@ func (a *cli) commands() []*cobra.Command {
 		a.serveCmd(), a.devCmd(),
 		a.indexCmd(), a.datasetCmd(), a.jobCmd(), a.catalogCmd(), a.backendCmd(), a.settingsCmd(),
 		a.clusterCmd(), a.snapshotCmd(), a.tokenCmd(),
-		a.listing(a.healthCmd(), healthColumns), a.configCmd(), a.tlsCmd(), a.versionCmd(), a.completionCmd(),
+		a.listing(a.healthCmd(), healthColumns), a.doctorCmd(), a.configCmd(), a.tlsCmd(), a.versionCmd(), a.completionCmd(),
 	}
 }

@@ -16,6 +16,7 @@ type clusterState struct {
 	members  []*admin.TClusterMember
 	tokens   []*admin.TToken
 	warnings []string
+	voters   int32
 }
 
 // Snapshot is what snapshotRead gives, in parts.
@@ -47,8 +48,19 @@ func newCluster() clusterState {
 			{Name: "ci", Role: "submit", CreatedAtMs: at(100), CreatedBy: "unverified:ada"},
 			{Name: "dashboards", Role: "read", CreatedAtMs: at(200), CreatedBy: "ci"},
 		},
+		voters:   2,
 		warnings: []string{"with 2 voters no voter may be lost: add a third"},
 	}
+}
+
+// Alone makes the cluster one of this server alone, which tells this HTTP address.
+func (s *Server) Alone(httpAddress string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st, m := *s.w.status, *s.w.cluster.members[0]
+	st.AdminAddress, st.HTTPAddress = s.Addr(), httpAddress
+	m.AdminAddress, m.HTTPAddress = s.Addr(), httpAddress
+	s.w.status, s.w.cluster.members, s.w.cluster.warnings, s.w.cluster.voters = &st, []*admin.TClusterMember{&m}, nil, 1
 }
 
 // Follower makes the status that of a follower that heard from its leader some
@@ -76,7 +88,7 @@ func (h *handler) ClusterStatus(_ context.Context, r *admin.TListRequest) (*admi
 		return nil, err
 	}
 	defer done()
-	return &admin.TClusterStatusResponse{Node: w.status, Members: w.cluster.members, Voters: 2, Quorum: 2, Warnings: w.cluster.warnings}, nil
+	return &admin.TClusterStatusResponse{Node: w.status, Members: w.cluster.members, Voters: w.cluster.voters, Quorum: w.cluster.voters/2 + 1, Warnings: w.cluster.warnings}, nil
 }
 
 func (h *handler) AddMember(_ context.Context, r *admin.TAddMemberRequest) (*admin.TClusterMember, error) {

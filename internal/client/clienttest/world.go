@@ -286,7 +286,8 @@ func (w *world) list(r *admin.TListJobsRequest) *admin.TListJobsResponse {
 	out := &admin.TListJobsResponse{Jobs: []*admin.TJob{}}
 	for id := int64(len(w.jobs)); id > 0; id-- {
 		j := w.jobs[id]
-		if len(r.States) > 0 && !slices.Contains(r.States, j.State) {
+		if len(r.States) > 0 && !slices.Contains(r.States, j.State) || r.Unresolved != nil && *r.Unresolved != j.FenceHeld ||
+			len(r.RefreshStates) > 0 && (j.Refresh == nil || !slices.Contains(r.RefreshStates, j.Refresh.State)) {
 			continue
 		}
 		if len(out.Jobs) == int(r.GetLimit()) && r.Limit != nil {

@@ -1,0 +1,238 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lancemaster/lancemaster/internal/client"
+)
+
+func (e *evidence) judgeMembers(l *checks) {
+	k := e.cluster
+	if k == nil {
+		return
+	}
+	var newest int64
+	for _, m := range k.Members {
+		newest = max(newest, m.AppliedIndex)
+	}
+	for _, m := range k.Members {
+		name := "member " + m.NodeID
+		switch lag := newest - m.AppliedIndex; {
+		case !m.Reachable && !m.ThisNode:
+			l.add(doctorFail, name, "start it; if its disk is lost, lancemaster cluster replace "+m.NodeID, "%s at %s does not reach it: %s", k.Node.NodeID, m.Address, orUnknown(m.LastError))
+		case !m.Voter:
+			l.add(doctorWarn, name, "wait until it has caught up: lancemaster cluster status", "it does not vote yet, %d entries behind", lag)
+		case lag > lagWarn:
+			l.add(doctorWarn, name, "see whether its disk or its network is slow", "it is %d entries behind", lag)
+		}
+	}
+	switch {
+	case k.Voters == 0:
+	case k.Voters == 1:
+		l.add(doctorNote, "voters", "", "there is one, and it may not be lost; three bear the loss of one")
+	case k.FailuresTolerated == 0:
+		l.add(doctorWarn, "voters", "bring back or replace those that are lost, or add a master: lancemaster cluster add", "%d, of which %d are needed: none may be lost now", k.Voters, k.Quorum)
+	default:
+		l.add(doctorOK, "voters", "", "%d, of which %d are needed: %d may be lost now", k.Voters, k.Quorum, k.FailuresTolerated)
+	}
+	for _, w := range clusterWarnings(k) {
+		if !toldOf(k, w) {
+			l.add(doctorWarn, "cluster", "", "%s", w)
+		}
+	}
+}
+
+// toldOf reports whether a check of the doctor's own is of what the cluster warns of.
+func toldOf(k *client.Cluster, warning string) bool {
+	return strings.HasPrefix(warning, "the cluster is quarantined") || strings.HasPrefix(warning, "the clocks of ") ||
+		k.FailuresTolerated == 0 && strings.Contains(warning, "voting member") ||
+		slices.ContainsFunc(k.Members, func(m client.Member) bool {
+			return strings.HasPrefix(warning, m.NodeID+" is not reachable") || strings.HasPrefix(warning, m.NodeID+" does not vote")
+		})
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "why is not known"
+	}
+	return s
+}
+
+func (e *evidence) judgeClocks(l *checks) {
+	if e.cluster != nil {
+		worst, node := time.Duration(0), ""
+		for _, m := range e.cluster.Members {
+			if m.ClockOffset != nil && !m.ThisNode && (node == "" || time.Duration(*m.ClockOffset).Abs() > worst.Abs()) {
+				worst, node = time.Duration(*m.ClockOffset), m.NodeID
+			}
+		}
+		const next = "let all masters take their time from the same source: chronyc tracking, or timedatectl"
+		result, advice := doctorOK, ""
+		switch {
+		case worst.Abs() > clockFail:
+			result, advice = doctorFail, next
+		case worst.Abs() > clockWarn:
+			result, advice = doctorWarn, next
+		}
+		if node != "" {
+			l.add(result, "clocks", advice, "the widest apart are %s and %s: %s", node, e.cluster.Node.NodeID, seconds(client.Duration(worst.Abs())))
+		}
+	}
+	for _, p := range e.allPages() {
+		if p.page.dated && p.page.ahead.Abs() > clockWarn {
+			l.add(doctorNote, "clock here", "", "that of %s is %s ahead of this machine's", p.name, seconds(client.Duration(p.page.ahead)))
+		}
+	}
+}
+
+func (e *evidence) judgeQuarantine(l *checks) {
+	told := false
+	for _, m := range e.masters {
+		if s := m.status; s != nil && s.Quarantined && !told {
+			told = true
+			l.add(doctorFail, "quarantine", "settle what the older incarnation left, then: lancemaster cluster reopen --note TEXT",
+				"the cluster is quarantined since %s: %s", moment(s.QuarantinedAt), orUnknown(s.QuarantineCause))
+		}
+	}
+	if !told && e.cluster != nil {
+		l.add(doctorOK, "quarantine", "", "none")
+	}
+}
+
+func (e *evidence) judgeGate(l *checks) {
+	if e.settings == nil {
+		return
+	}
+	value := map[string]string{}
+	for _, s := range e.settings {
+		value[s.Name] = s.Value
+	}
+	closed := false
+	if value["admission.enabled"] == "false" {
+		closed = true
+		l.add(doctorNote, "admission", "open it when it is to be: lancemaster settings set admission.enabled=true", "the gate is closed: new jobs are refused")
+	}
+	if value["dispatch.paused"] == "true" {
+		closed = true
+		l.add(doctorNote, "dispatch", "go on when it is to be: lancemaster settings set dispatch.paused=false", "it is paused: no job is sent to a backend")
+	}
+	if !closed {
+		l.add(doctorOK, "admission", "", "the gate is open and dispatch goes on")
+	}
+}
+
+// expiring is a certificate, or the first of some, and whose it is.
+type expiring struct {
+	whose string
+	at    time.Time
+}
+
+func (e *evidence) judgeCertificates(l *checks) {
+	var all []expiring
+	for _, m := range e.masters {
+		if !m.expiry.IsZero() {
+			all = append(all, expiring{"the admin service of " + m.name(), m.expiry})
+		}
+	}
+	for _, p := range e.allPages() {
+		if at, ok := p.page.of("lancemaster_tls_certificate_expiry_timestamp_seconds"); ok && at > 0 {
+			all = append(all, expiring{p.name, time.Unix(int64(at), 0)})
+		}
+	}
+	if len(all) == 0 {
+		if len(e.masters) > 0 && !e.secure {
+			l.add(doctorNote, "certificates", "", "none was seen: TLS is not spoken here, and no metrics tell of any")
+		}
+		return
+	}
+	first := slices.MinFunc(all, func(a, b expiring) int { return a.at.Compare(b.at) })
+	const next = "replace its files, which are read again by themselves: lancemaster tls cert makes new ones"
+	at := first.at.UTC().Format(time.RFC3339)
+	switch left := first.at.Sub(e.now); {
+	case left <= 0:
+		l.add(doctorFail, "certificates", next, "that of %s expired at %s", first.whose, at)
+	case left < expiryFail:
+		l.add(doctorFail, "certificates", next, "that of %s expires within a day, at %s", first.whose, at)
+	case left < expiryWarn:
+		l.add(doctorWarn, "certificates", next, "that of %s expires in %d days, at %s", first.whose, int(left/(24*time.Hour)), at)
+	default:
+		l.add(doctorOK, "certificates", "", "the first to expire, of %s, does in %d days, at %s", first.whose, int(left/(24*time.Hour)), at)
+	}
+}
+
+// pageOf is a page of metrics and whose it is.
+type pageOf struct {
+	name string
+	page *pageSeen
+}
+
+// allPages are the pages that could be read.
+func (e *evidence) allPages() []pageOf {
+	var out []pageOf
+	for _, m := range e.masters {
+		if m.page != nil && m.page.err == nil {
+			out = append(out, pageOf{m.name(), m.page})
+		}
+	}
+	for _, p := range e.pages {
+		if p.err == nil {
+			out = append(out, pageOf{p.address, p})
+		}
+	}
+	return out
+}
+
+func (e *evidence) judgePages(l *checks) {
+	const next = "name where it can be reached with --http, or ask at the master's own machine"
+	for _, p := range e.pages {
+		if p.err != nil {
+			l.add(doctorWarn, "metrics "+p.address, "see that this is a master's http.listen, with TLS if http.tls says so", "they cannot be read, so its disk was not looked at: %v", p.err)
+		}
+	}
+	for _, m := range e.masters {
+		switch {
+		case m.page != nil && m.page.err != nil:
+			l.add(doctorWarn, "metrics "+m.name(), next, "they cannot be read, so its disk was not looked at: %v", m.page.err)
+		case m.page == nil && m.status != nil && len(e.pages) == 0:
+			l.add(doctorNote, "metrics "+m.name(), next, "they are for its own machine, at %q, so its disk was not looked at", m.status.HTTPAddress)
+		}
+	}
+	for _, p := range e.allPages() {
+		p.judgeDisk(e.now, l)
+	}
+}
+
+func (p pageOf) judgeDisk(now time.Time, l *checks) {
+	avail, known := p.page.of("lancemaster_data_filesystem_avail_bytes")
+	size, sized := p.page.of("lancemaster_data_filesystem_size_bytes")
+	if known && sized && size > 0 {
+		result, next := doctorOK, ""
+		switch left := avail / size; {
+		case left < diskFail:
+			result, next = doctorFail, "free space at once: what cannot be written is refused"
+		case left < diskWarn:
+			result, next = doctorWarn, "free space, or make the file system larger"
+		}
+		l.add(result, "disk "+p.name, next, "%.0f%% of the data directory's file system is free, %.1f GB", 100*avail/size, avail/1e9)
+	}
+	last, _ := p.page.of("lancemaster_raft_last_log_index")
+	reaches, known := p.page.of("lancemaster_raft_snapshot_index")
+	if !known {
+		return
+	}
+	when := "there is none yet"
+	if at, ok := p.page.of("lancemaster_raft_snapshot_timestamp_seconds"); ok && at > 0 {
+		when = fmt.Sprintf("the newest is of %s", time.Unix(int64(at), 0).UTC().Format(time.RFC3339))
+		if age := now.Sub(time.Unix(int64(at), 0)); age > 0 {
+			when += fmt.Sprintf(", %s old", seconds(client.Duration(age)))
+		}
+	}
+	if last-reaches > logWarn {
+		l.add(doctorWarn, "snapshot "+p.name, "see why none is taken: the master logs it, and needs space on its disk", "%s; the log has grown by %.0f entries since", when, last-reaches)
+		return
+	}
+	l.add(doctorOK, "snapshot "+p.name, "", "%s, with %.0f entries since", when, last-reaches)
+}

@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lancemaster/lancemaster/internal/client"
+)
+
+// From when on something is worth a word, as the alert rules have it.
+const (
+	clockWarn   = 10 * time.Second
+	clockFail   = time.Minute // the masters agree within it, or jobs are not sent
+	pendingWarn = 15 * time.Minute
+	expiryWarn  = 14 * 24 * time.Hour
+	expiryFail  = 24 * time.Hour
+	diskWarn    = 0.1
+	diskFail    = 0.03
+	lagWarn     = 1000    // entries
+	logWarn     = 100_000 // entries since the newest snapshot
+)
+
+// judged tells what the evidence comes to.
+func (e *evidence) judged() checks {
+	var l checks
+	e.judgeMasters(&l)
+	e.judgeLeader(&l)
+	e.judgeVersions(&l)
+	e.judgeMembers(&l)
+	e.judgeClocks(&l)
+	e.judgeQuarantine(&l)
+	e.judgeGate(&l)
+	e.judgeCertificates(&l)
+	e.judgePages(&l)
+	e.judgeBackends(&l)
+	e.judgeJobs(&l)
+	for _, what := range slices.Sorted(maps.Keys(e.missed)) {
+		l.add(doctorFail, what, "see what the masters log", "the leader was asked for them in vain: %v", e.missed[what])
+	}
+	return l
+}
+
+func (e *evidence) judgeMasters(l *checks) {
+	for _, m := range e.masters {
+		s := m.status
+		switch {
+		case m.err != nil && m.node == "":
+			l.add(doctorFail, "master "+m.address, "see that it runs, and that this is its admin.listen: systemctl status lancemaster", "it does not answer: %v", m.err)
+		case m.err != nil:
+			l.add(doctorWarn, "master "+m.node, "ask it at its own machine, or name an address of it with --addr",
+				"its admin service cannot be reached from here at %s, which the cluster names: %v", m.address, m.err)
+		case m.node != "" && s.NodeID != m.node:
+			l.add(doctorWarn, "master "+m.node, "ask it at its own machine, or name an address of it with --addr",
+				"at %s, which the cluster names, %s answers", m.address, s.NodeID)
+		case s.WaitingFor != "":
+			l.add(doctorFail, "master "+s.NodeID, "let it form or join a cluster; see cluster.members and cluster.join in its configuration", "it has no cluster: it waits for %s", s.WaitingFor)
+		case !s.Ready && !standby(s):
+			l.add(doctorFail, "master "+s.NodeID, "see what it logs", "it answers at %s and is not ready: %s", m.address, s.NotReadyReason)
+		default:
+			l.add(doctorOK, "master "+s.NodeID, "", "it answers at %s: %s, version %s, since %s", m.address, s.RaftState, s.Version, moment(s.StartedAt))
+		}
+	}
+	for _, m := range e.unseen() {
+		l.add(doctorWarn, "master "+m.NodeID, "ask it at its own machine, or name an address of it with --addr",
+			"its admin service is for its own machine, at %q, and was not asked", m.AdminAddress)
+	}
+}
+
+// unseen are the members that answer others and were not asked from here.
+func (e *evidence) unseen() []client.Member {
+	var out []client.Member
+	if e.cluster == nil {
+		return nil
+	}
+	for _, m := range e.cluster.Members {
+		asked := func(s *masterSeen) bool {
+			return s.node == m.NodeID || s.status != nil && s.status.NodeID == m.NodeID || s.address == m.AdminAddress
+		}
+		if (m.Reachable || m.ThisNode) && !slices.ContainsFunc(e.masters, asked) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// standby reports whether a master serves by way of the leader that it knows.
+func standby(s *client.Status) bool {
+	return !s.Ready && s.RaftState == "Follower" && s.LeaderID != "" && s.LeaderID != s.NodeID
+}
+
+func (e *evidence) judgeLeader(l *checks) {
+	named, told := map[string][]string{}, map[string]bool{}
+	clusters := map[string][]string{}
+	for _, m := range e.masters {
+		if s := m.status; s != nil && !told[s.NodeID] {
+			told[s.NodeID] = true
+			named[s.LeaderID] = append(named[s.LeaderID], s.NodeID)
+			if s.WaitingFor == "" {
+				which := fmt.Sprintf("cluster %d in incarnation %d", s.ClusterID, s.Incarnation)
+				clusters[which] = append(clusters[which], s.NodeID)
+			}
+		}
+	}
+	if len(clusters) > 1 {
+		l.add(doctorFail, "cluster", "leave out the masters of other clusters; stop those of an older incarnation for good", "the masters are not of one cluster: %s", divided(clusters))
+	}
+	const next = "see that more than half of the voters run and reach each other: lancemaster cluster status --stale"
+	switch {
+	case len(told) == 0:
+		l.add(doctorFail, "leader", "start the masters, or name their addresses with --addr", "no master answers")
+	case len(named) == 1 && named[""] != nil:
+		l.add(doctorFail, "leader", next, "no master knows a leader")
+	case len(named) > 1:
+		l.add(doctorFail, "leader", next+", and run this again: an election may be under way", "the masters do not agree on who leads: %s", divided(named))
+	case e.clusterErr != nil:
+		l.add(doctorFail, "leader", next, "it cannot be asked: %v", e.clusterErr)
+	default:
+		for leader, by := range named {
+			l.add(doctorOK, "leader", "", "%s leads, as all %d asked say", leader, len(by))
+		}
+	}
+}
+
+// divided tells who says what.
+func divided(by map[string][]string) string {
+	var out []string
+	for _, what := range slices.Sorted(maps.Keys(by)) {
+		who := strings.Join(by[what], ", ")
+		if what == "" {
+			what = "nothing known"
+		}
+		out = append(out, fmt.Sprintf("%s (%s)", what, who))
+	}
+	return strings.Join(out, "; ")
+}
+
+func (e *evidence) judgeVersions(l *checks) {
+	versions, levels := map[string][]string{}, map[string][]string{}
+	told := map[string]bool{}
+	add := func(node, version string, level int32) {
+		if node == "" || version == "" || told[node] {
+			return
+		}
+		told[node] = true
+		versions[version] = append(versions[version], node)
+		levels[fmt.Sprint(level)] = append(levels[fmt.Sprint(level)], node)
+	}
+	for _, m := range e.masters {
+		if s := m.status; s != nil {
+			add(s.NodeID, s.Version, s.FeatureLevel)
+		}
+	}
+	if e.cluster != nil {
+		for _, m := range e.cluster.Members {
+			if m.Reachable || m.ThisNode {
+				add(m.NodeID, m.Version, m.FeatureLevel)
+			}
+		}
+	}
+	if len(told) == 0 {
+		return
+	}
+	if len(versions) > 1 {
+		l.add(doctorWarn, "versions", "finish the upgrade: bring all masters to one version", "they differ: %s", divided(versions))
+	}
+	if len(levels) > 1 {
+		l.add(doctorWarn, "feature levels", "run this again; a master that stays behind has not caught up: lancemaster cluster status", "they differ: %s", divided(levels))
+	}
+	if len(versions) == 1 && len(levels) == 1 {
+		for v := range versions {
+			l.add(doctorOK, "versions", "", "all %d run %s at feature level %s", len(told), v, slices.Collect(maps.Keys(levels))[0])
+		}
+	}
+}
