@@ -189,9 +189,13 @@ func (r *Run) settle() (oracle.Final, error) {
 	if _, err := r.Cluster.WaitLeader(time.Minute); err != nil {
 		return oracle.Final{}, fmt.Errorf("after all faults have ended: %w", err)
 	}
-	if _, err := r.operator.SetSettings(ctx, []client.SettingValue{
-		{Name: "dispatch.paused", Value: "false"}, {Name: "admission.enabled", Value: "true"}, {Name: "dispatch.max_inflight_per_backend", Value: "8"},
-	}); err != nil {
+	var err error
+	if !Until(time.Minute, func() bool { // an election may still be due
+		_, err = r.operator.SetSettings(ctx, []client.SettingValue{
+			{Name: "dispatch.paused", Value: "false"}, {Name: "admission.enabled", Value: "true"}, {Name: "dispatch.max_inflight_per_backend", Value: "8"},
+		})
+		return err == nil
+	}) {
 		return oracle.Final{}, fmt.Errorf("after all faults have ended: %w", err)
 	}
 	// Workers nobody heard of are gone, so that what waits for their slots goes on.

@@ -64,7 +64,7 @@ func choose(t *testing.T) choice {
 		longer, c.until = true, time.Now().Add(d)
 	}
 	if !number(seedVariable, &c.first) && longer {
-		c.first = rand.Uint64N(1 << 40) //nolint:gosec // no secret
+		c.first = rand.Uint64N(1 << 40)
 	}
 	if *oneSeed != 0 {
 		c = choice{first: *oneSeed, runs: 1}
