@@ -126,6 +126,21 @@ faults: faults-programs ## Run real masters under faults, a short mix (SEED=n re
 soak: faults-programs ## Run real masters under faults, each random mix for SOAK (default 30m)
 	$(call run_faults,^Test(Mix|Life|Disk),24h,LANCEMASTER_FAULTS_TIME='$(SOAK)')
 
+# Masters and backends inside one process, on virtual time: a cluster's minute of faults takes about a second.
+run_seeded = LANCEMASTER_FAULTS_SEED='$(SEED)' LANCEMASTER_FAULTS_TIME='$(1)' \
+	$(GO) test -count=1 -timeout $(2) -run '^TestSeeded$$' ./internal/testcluster/
+
+.PHONY: faults-seeded
+faults-seeded: ## Run clusters in one process under faults for two minutes (SEED=n: from that seed on)
+	$(call run_seeded,2m,10m)
+
+.PHONY: soak-seeded
+soak-seeded: ## Run clusters in one process under faults for SOAK (default 30m)
+	$(call run_seeded,$(SOAK),24h)
+
+faults: faults-seeded
+soak: soak-seeded
+
 .PHONY: faults-net
 faults-net: faults-programs ## Cut the network between real masters (wants root, ip and nft)
 	$(call run_faults,^TestNet,12m)
