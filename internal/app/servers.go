@@ -136,7 +136,7 @@ func (a *App) standby() (ok bool, reason string) {
 		return false, "no leader is known"
 	case stats.LastContact < 0 || stats.LastContact > 2*a.cfg.HeartbeatTimeout:
 		return false, "the leader has not been heard lately"
-	case a.machine.Applied().Index+maxStandbyLag < stats.CommitIndex:
+	case max(a.machine.Applied().Index, stats.PassedIndex)+maxStandbyLag < stats.CommitIndex:
 		return false, "this node has not caught up with the leader yet"
 	}
 	return true, ""

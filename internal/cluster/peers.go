@@ -31,6 +31,7 @@ type status struct {
 	Term        uint64 `json:"term"`
 	Leader      string `json:"leader"`
 	Applied     uint64 `json:"applied"`
+	Passed      uint64 `json:"passed"` // see raftnode.Stats.PassedIndex
 	Commit      uint64 `json:"commit"`
 	WallMillis  int64  `json:"wall_ms"`
 	LastContact int64  `json:"last_contact_ms"` // since the leader was heard; -1 never
@@ -49,7 +50,7 @@ func (c *Cluster) status() status {
 	raft := c.cfg.Raft.Stats()
 	s := status{
 		Report: c.cfg.Report(), Address: c.cfg.Address, RaftState: raft.State, Term: raft.Term, Leader: raft.LeaderID,
-		Applied: c.cfg.State.Applied().Index, Commit: raft.CommitIndex, WallMillis: c.cfg.Now().UnixMilli(),
+		Applied: c.cfg.State.Applied().Index, Passed: raft.PassedIndex, Commit: raft.CommitIndex, WallMillis: c.cfg.Now().UnixMilli(),
 		LastContact: contactMillis(raft),
 		Empty:       c.empty(), Join: c.cfg.Join, ClusterID: c.cfg.ClusterID, Founders: c.cfg.Founders, Waiting: c.Waiting(), Fenced: c.fenced(),
 	}

@@ -135,7 +135,7 @@ func (c *Cluster) tendMember(ctx context.Context, s raftnode.Server, commit uint
 func (c *Cluster) caughtUp(seen sighting, commit uint64) bool {
 	known := c.member(seen.member.ID)
 	applied := seen.status.Applied
-	return known != nil && seen.status.Leader == c.cfg.NodeID && applied >= known.RegisteredAt && applied+catchUpLag >= commit
+	return known != nil && seen.status.Leader == c.cfg.NodeID && applied >= known.RegisteredAt && max(applied, seen.status.Passed)+catchUpLag >= commit
 }
 
 // recordAddress puts the address that a member advertises into the registry and the Raft

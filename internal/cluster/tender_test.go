@@ -100,6 +100,7 @@ func TestCaughtUp(t *testing.T) {
 			"all":                    {seen(at+5, "a"), at + 5, true},
 			"all but the newest":     {seen(at, "a"), at + catchUpLag, true},
 			"one less":               {seen(at, "a"), at + catchUpLag + 1, false},
+			"no command since":       {sighting{member: Member{ID: b.id}, status: status{Applied: at, Passed: at + 5000, Leader: "a"}}, at + 5000, true},
 			"not its registration":   {seen(at-1, "a"), at, false},
 			"follows another leader": {seen(at+5, "c"), at + 5, false},
 			"follows nobody":         {seen(at+5, ""), at + 5, false},

@@ -20,6 +20,11 @@ type Stats struct {
 	CommitIndex   uint64 // the newest entry known to be committed
 	// QueuedIndex is the newest entry given to the state machine, which may not have applied it yet.
 	QueuedIndex uint64
+	// PassedIndex is QueuedIndex while nothing waits for the state machine, and 0 otherwise: everything
+	// up to there is applied, but for the one batch that may be at work. How far behind a node is goes by
+	// this one, and not only by what the state machine applied: of entries without a command, such as a
+	// read's barrier, that is told nothing.
+	PassedIndex uint64
 	// FSMPending is how many batches of entries wait for the state machine.
 	FSMPending int
 	// LastSnapshotIndex is the last entry that the newest snapshot holds; SnapshotTime is when this
@@ -58,6 +63,9 @@ func (n *Node) Stats() Stats {
 	}
 	if pending, err := strconv.Atoi(text["fsm_pending"]); err == nil {
 		s.FSMPending = pending
+		if pending == 0 {
+			s.PassedIndex = s.QueuedIndex
+		}
 	}
 	s.SnapshotTime, s.SnapshotSize = n.newest.look(n.snapshots, s.LastSnapshotIndex)
 	for _, server := range n.Servers() {
