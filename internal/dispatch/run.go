@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lancemaster/lancemaster/internal/job"
@@ -27,8 +28,11 @@ type run struct {
 	stopSends context.CancelFunc
 	running   sync.WaitGroup
 
+	// wokenAt is the first wake that no round has followed yet; nil: none. It is not under mu, which a
+	// round holds while it asks others, who may wake it while they hold a lock of their own.
+	wokenAt atomic.Pointer[time.Time]
+
 	mu           sync.Mutex
-	wokenAt      time.Time // the first wake that no round has followed yet; zero: none
 	roundEnded   time.Time // of the newest round; before the first, the run's start
 	stopping     bool      // no send is entered any more
 	jobs         map[job.ID]*jobState
@@ -111,11 +115,8 @@ func (r *run) stop() {
 }
 
 func (r *run) wakeUp() {
-	r.mu.Lock()
-	if r.wokenAt.IsZero() {
-		r.wokenAt = time.Now()
-	}
-	r.mu.Unlock()
+	now := time.Now()
+	r.wokenAt.CompareAndSwap(nil, &now)
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -151,10 +152,9 @@ func (r *run) loop() {
 // asked for.
 func (r *run) beginRound(due time.Time) (began time.Time) {
 	began = time.Now()
-	r.mu.Lock()
-	due = earliest(due, r.wokenAt)
-	r.wokenAt = time.Time{}
-	r.mu.Unlock()
+	if woken := r.wokenAt.Swap(nil); woken != nil {
+		due = earliest(due, *woken)
+	}
 	r.d.metrics.roundLag.Observe(max(began.Sub(due), 0).Seconds())
 	return began
 }
