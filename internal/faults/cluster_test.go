@@ -235,8 +235,8 @@ func (c *cluster) addBackend(name, address string) *scripted.Backend {
 func (c *cluster) set(nameValues ...string) {
 	c.t.Helper()
 	var values []client.SettingValue
-	for i := 0; i < len(nameValues); i += 2 {
-		values = append(values, client.SettingValue{Name: nameValues[i], Value: nameValues[i+1]})
+	for pair := range slices.Chunk(nameValues, 2) {
+		values = append(values, client.SettingValue{Name: pair[0], Value: pair[1]})
 	}
 	c.ask("changing settings", func(ctx context.Context, api *client.Client) error {
 		_, err := api.SetSettings(ctx, values)

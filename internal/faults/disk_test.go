@@ -3,6 +3,7 @@
 package faults
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -48,6 +49,15 @@ func asRoot(commands ...string) error {
 		}
 	}
 	return nil
+}
+
+// privileged runs a command of root's, in a bounded time.
+func privileged(input, name string, args ...string) (output []byte, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stdin = strings.NewReader(input)
+	return cmd.CombinedOutput()
 }
 
 // A disk write that fails, and one that hangs, end the process, whether it leads or follows. Another one
@@ -166,7 +176,7 @@ func TestDiskFull(t *testing.T) {
 	if err := os.Mkdir(small, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=24m,mode=700", "lancemaster-faults", small).CombinedOutput(); err != nil {
+	if out, err := privileged("", "mount", "-t", "tmpfs", "-o", "size=24m,mode=700", "lancemaster-faults", small); err != nil {
 		wants(t, fmt.Errorf("it cannot mount a tmpfs: %w: %s", err, out))
 	}
 	victim := c.nodes[0]
@@ -175,7 +185,7 @@ func TestDiskFull(t *testing.T) {
 		if victim.up() {
 			victim.proc.Kill()
 		}
-		if out, err := exec.Command("umount", small).CombinedOutput(); err != nil {
+		if out, err := privileged("", "umount", small); err != nil {
 			t.Errorf("unmounting: %v: %s", err, out)
 		}
 	})

@@ -79,5 +79,3 @@ func dice(t testing.TB, purpose string) *rand.Rand {
 func between(r *rand.Rand, least, most time.Duration) time.Duration {
 	return least + time.Duration(r.Int64N(int64(most-least)))
 }
-
-func ptr[T any](v T) *T { return &v }

@@ -7,9 +7,8 @@ import (
 	"crypto/x509"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
@@ -112,9 +111,7 @@ func (n *node) receiveFrom(heard ...*node) {
 		rules += "ip saddr " + other.host + " accept\n"
 	}
 	rules += "ip saddr " + netHosts + "0/24 drop\n}\n}\n"
-	cmd := exec.Command(n.prefix[0], append(n.prefix[1:len(n.prefix):len(n.prefix)], "nft", "-f", "-")...)
-	cmd.Stdin = strings.NewReader(rules)
-	if out, err := cmd.CombinedOutput(); err != nil {
+	if out, err := privileged(rules, n.prefix[0], append(slices.Clone(n.prefix[1:]), "nft", "-f", "-")...); err != nil {
 		n.t.Fatalf("setting what %s receives: %v: %s", n.id, err, out)
 	}
 }
@@ -123,7 +120,7 @@ func (n *node) receiveFrom(heard ...*node) {
 func inNamespace(t *testing.T) {
 	why := asRoot("ip", "nft", "unshare")
 	if why == nil {
-		out, err := exec.Command("unshare", "--net", "sh", "-c", "ip link add faults0 type bridge && ip link add faults1 type veth && nft list ruleset").CombinedOutput()
+		out, err := privileged("", "unshare", "--net", "sh", "-c", "ip link add faults0 type bridge && ip link add faults1 type veth && nft list ruleset")
 		if err != nil {
 			why = fmt.Errorf("this kernel does not give namespaces with bridges, veth and nft: %w: %s", err, out)
 		}
@@ -179,7 +176,7 @@ func (n *node) joinNetwork(namespace, port string) {
 
 func ip(t *testing.T, args ...string) {
 	t.Helper()
-	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+	if out, err := privileged("", "ip", args...); err != nil {
 		t.Fatalf("ip %q: %v: %s", args, err, out)
 	}
 }

@@ -55,6 +55,7 @@ type Backend struct {
 	conns  map[string]net.Conn // of the backend service, by the peer's address
 	master *backend.TMasterInfo
 	beats  int
+	onBeat func(*backend.TMasterInfo) error
 }
 
 // Start starts a backend.
@@ -162,6 +163,11 @@ func (b *Backend) SubmitLanceIndexJob(ctx context.Context, d *backend.TLanceInde
 func (b *Backend) Heartbeat(_ context.Context, info *backend.TMasterInfo) (*backend.THeartbeatResult_, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.onBeat != nil {
+		if err := b.onBeat(info); err != nil {
+			return nil, err
+		}
+	}
 	if b.master == nil || info.Epoch >= b.master.Epoch {
 		b.master = info
 	}
@@ -171,6 +177,13 @@ func (b *Backend) Heartbeat(_ context.Context, info *backend.TMasterInfo) (*back
 		Status:      &shared.TStatus{StatusCode: shared.TStatusCode_OK},
 		BackendInfo: &backend.TBackendInfo{BePort: int32(b.BePort()), HTTPPort: 0, BeStartTime: &epoch, Version: &version}, //nolint:gosec // a port
 	}, nil
+}
+
+// OnHeartbeat has a function see each heartbeat; one that it returns an error for fails.
+func (b *Backend) OnHeartbeat(f func(*backend.TMasterInfo) error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.onBeat = f
 }
 
 // BePort is the port that takes dispatches.
