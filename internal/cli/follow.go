@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/lancemaster/lancemaster/internal/client"
@@ -37,18 +40,31 @@ func (a *cli) follow(ctx context.Context, c *client.Client, j *client.Job, g goa
 		ctx, cancel = context.WithTimeout(ctx, g.timeout)
 		defer cancel()
 	}
-	last, err := c.FollowFrom(ctx, j, client.Follow{
+	interruptible, end := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer end()
+	p := a.showProgress(interruptible, waitsFor(c, j.ID))
+	last, err := c.FollowFrom(interruptible, j, client.Follow{
 		Until: g.reached,
-		Seen:  func(j *client.Job) { fmt.Fprintf(a.Err, "job %d: %s\n", j.ID, clean(step(j))) },
+		Seen: func(j *client.Job) {
+			fmt.Fprintf(a.Err, "job %d: %s\n", j.ID, clean(step(j)))
+			p.say(fmt.Sprintf("job %d: %s", j.ID, clean(step(j))))
+		},
 		Lost:  func(err error) { a.lost("waiting", err) },
 		Found: a.found,
 	})
-	if errors.Is(err, context.DeadlineExceeded) {
+	p.close()
+	interrupted := err != nil && ctx.Err() == nil && interruptible.Err() != nil
+	if interrupted || errors.Is(err, context.DeadlineExceeded) {
 		next := fmt.Sprintf("wait on with: lancemaster job wait %d", j.ID)
 		if g.forWhat == "resolved" {
 			next += " --for=resolved"
 		}
 		next += fmt.Sprintf("; see why it waits with: lancemaster job explain %d", j.ID)
+		if interrupted {
+			return last, &statusError{
+				status: exitFailed, message: fmt.Sprintf("the wait was ended; job %d is not %s yet and goes on", j.ID, g.forWhat), next: next,
+			}
+		}
 		return last, &statusError{
 			status:  exitTimedOut,
 			message: fmt.Sprintf("job %d is not %s after %s; it goes on", j.ID, g.forWhat, client.Duration(g.timeout)),

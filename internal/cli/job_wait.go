@@ -28,6 +28,8 @@ func (a *cli) jobWaitCmd() *cobra.Command {
 		Use:   "wait JOB",
 		Short: "Wait for a job's outcome, and exit by it",
 		Long: `Wait for a job's outcome, and exit by it. The steps are told on stderr, and the job is shown at the end.
+On a terminal the last line of stderr says how long it has been and what the job waits for. Ctrl-C ends the
+wait, not the job.
 
 ` + waitHelp + `
 

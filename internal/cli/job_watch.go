@@ -18,8 +18,8 @@ place to go on from with --from-index.
 
 Of one job the watch begins with what is kept of its past; of all jobs it begins now. It goes on across
 lost connections, restarts of masters and changes of the leader, and neither repeats a step nor misses
-one that is kept. It ends with Ctrl-C, or of one job with --until: "terminal" at the outcome, "resolved"
-when the index name is free too.
+one that is kept. On a terminal the last line of stderr says how things stand. It ends with Ctrl-C, or of
+one job with --until: "terminal" at the outcome, "resolved" when the index name is free too.
 
 Not everything is kept for ever. Of a job with very many steps the first 16 and the last 112 are; a watch
 that comes after the others were dropped goes on behind them, and of one job says so on stderr. When
@@ -36,6 +36,8 @@ type watching struct {
 	until goal
 	last  int64 // the job's newest revision seen; -1 before the first
 	job   *client.Job
+	steps int // seen so far
+	shown *progress
 }
 
 func (a *cli) jobWatchCmd() *cobra.Command {
@@ -96,6 +98,12 @@ func (w *watching) run(ctx context.Context, c *client.Client, after int64) error
 		case <-stopped:
 		}
 	}()
+	var ask func(context.Context) string
+	if w.id != 0 {
+		ask = waitsFor(c, w.id)
+	}
+	w.shown = w.a.showProgress(ctx, ask)
+	w.shown.say(w.standing())
 	var failed error
 	next, err := c.Watch(ctx, client.Watch{
 		JobID: w.id, After: after,
@@ -108,6 +116,7 @@ func (w *watching) run(ctx context.Context, c *client.Client, after int64) error
 	})
 	close(stopped)
 	<-watcher
+	w.shown.close()
 	switch {
 	case failed != nil:
 		return failed
@@ -155,6 +164,8 @@ func (w *watching) show(e *client.Events) error {
 		}
 	}
 	w.job = e.Job
+	w.steps += len(e.Events)
+	defer func() { w.shown.say(w.standing()) }()
 	if out.Len() == 0 {
 		return nil
 	}
@@ -162,6 +173,14 @@ func (w *watching) show(e *client.Events) error {
 		return fmt.Errorf("cannot write the output: %w", err)
 	}
 	return nil
+}
+
+// standing says how things stand, in the line of progress.
+func (w *watching) standing() string {
+	if w.job != nil {
+		return fmt.Sprintf("job %d: %s", w.id, clean(step(w.job)))
+	}
+	return fmt.Sprintf("watching, %d steps seen", w.steps)
 }
 
 func (w *watching) line(out *bytes.Buffer, e *client.Event) error {

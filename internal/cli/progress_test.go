@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &screen{columns: 40}
+		asked := 0
+		p := newProgress(t.Context(), out, func(context.Context) string {
+			asked++
+			return "backend 1 has 2 of 2 slots held by others"
+		})
+		p.say("job 7: PENDING")
+		time.Sleep(1500 * time.Millisecond) //sleep: of the test's own clock
+		fmt.Fprintln(&above{p, out}, "above")
+		time.Sleep(10 * time.Second) //sleep: of the test's own clock
+		p.say("job 7: RUNNING")
+		p.close()
+		frames := strings.Split(out.String(), eraseLine)
+		if frames[1] != "job 7: PENDING, 0s" || frames[2] != "job 7: PENDING, 1s: backend 1 has 2 of…" || frames[3] != "above\n" {
+			t.Errorf("%q", frames)
+		}
+		if n := len(frames); frames[n-2] != "job 7: RUNNING, 11s" || frames[n-1] != "" {
+			t.Errorf("it ends with %q", frames)
+		}
+		for _, f := range frames {
+			if cellsOf(f) >= 40 {
+				t.Errorf("too wide: %q", f)
+			}
+		}
+		if asked != 2 {
+			t.Errorf("asked %d times in 11 seconds", asked)
+		}
+	})
+}
