@@ -163,7 +163,7 @@ func (f toLeader) Forward(ctx context.Context, service string, as rpc.Principal,
 	if err != nil {
 		return nil, &rpc.ForwardError{Err: err}
 	}
-	payload := binary.BigEndian.AppendUint32(nil, uint32(len(head)))
+	payload := binary.BigEndian.AppendUint32(nil, uint32(len(head))) //nolint:gosec // some hundred bytes
 	payload = append(append(payload, head...), message...)
 	ctx, end := f.whileLeading(ctx, id)
 	defer end()

@@ -194,6 +194,21 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
+func TestAMistypedVariableIsRefusedAndAForeignOneIsNot(t *testing.T) {
+	_, err := config.Load("", []string{"LANCEMASTER_RAFT_LISTN=x"}, nil)
+	if err == nil || !strings.Contains(err.Error(), "did you mean LANCEMASTER_RAFT_LISTEN?") {
+		t.Errorf("got %v", err)
+	}
+	for _, foreign := range []string{
+		"LANCEMASTER_ADDR=a:1", "LANCEMASTER_PORT=tcp://10.0.0.1:1", "LANCEMASTER_SERVICE_HOST=10.0.0.1", "LANCEMASTER_TLS_CA=ca",
+		"LANCEMASTER_TLS_CERT=c", "LANCEMASTER_TLS_KEY=k", "LANCEMASTER_TOKEN_FILE=t", "LANCEMASTER_CLIENT_NAME=n", "LANCEMASTER_CONFIG=f", "RAFT_LISTN=x",
+	} {
+		if _, err := config.Load("", []string{foreign}, nil); err != nil {
+			t.Errorf("%s: %v", foreign, err)
+		}
+	}
+}
+
 func TestFlagsAndVariablesFollowFromTheKey(t *testing.T) {
 	for _, f := range config.Flags() {
 		if f.Key == "raft.snapshot_threshold" {

@@ -52,6 +52,8 @@ func Load(path string, env []string, overrides map[string]string) (Config, error
 		name, value, _ := strings.Cut(kv, "=")
 		if k, ok := byEnv[name]; ok {
 			put(k, value, SourceEnvironment, name)
+		} else if near := nearVariable(name, byEnv); near != "" {
+			faults = append(faults, fmt.Errorf("the variable %s is not known; did you mean %s?", name, near))
 		}
 	}
 	for _, name := range sorted(overrides) {
@@ -66,6 +68,21 @@ func Load(path string, env []string, overrides map[string]string) (Config, error
 		return Config{}, errors.Join(faults...)
 	}
 	return c, c.Validate()
+}
+
+// nearVariable returns the variable that one of our prefix was probably meant to be. Others are left
+// alone: the prefix is shared with the command line's variables and with what a platform may set for a
+// service of this name.
+func nearVariable(name string, known map[string]string) string {
+	if !strings.HasPrefix(name, EnvPrefix) {
+		return ""
+	}
+	for _, k := range sorted(known) {
+		if editDistance(name, k) <= 2 {
+			return k
+		}
+	}
+	return ""
 }
 
 type entry struct {

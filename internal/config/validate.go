@@ -23,37 +23,7 @@ func (c *Config) Validate() error {
 		fault("data_dir", "is empty; name a directory that only this node uses")
 	}
 	c.validateMembers(fault)
-	listens := map[string]string{}
-	if path, ok := strings.CutPrefix(c.AdminListen, unixPrefix); ok && !filepath.IsAbs(path) {
-		fault("admin.listen", "%q is not unix:/absolute/path", c.AdminListen)
-	}
-	for _, a := range []struct{ key, value string }{
-		{"report.listen", c.ReportListen}, {"admin.listen", c.AdminListen}, {"http.listen", c.HTTPListen}, {"raft.listen", c.RaftListen},
-	} {
-		if a.key == "admin.listen" && strings.HasPrefix(a.value, unixPrefix) {
-			continue
-		}
-		port, err := checkAddress(a.value, true)
-		switch {
-		case err != nil:
-			fault(a.key, "%v", err)
-		case port != 0 && listens[a.value] != "":
-			fault(a.key, "%s is taken by %s; each service needs its own port", a.value, listens[a.value])
-		default:
-			listens[a.value] = a.key
-		}
-	}
-	for _, a := range []struct{ key, value, listen string }{
-		{"report.advertise", c.ReportAdvertise, c.ReportListen}, {"raft.advertise", c.RaftAdvertise, c.RaftListen},
-	} {
-		if a.value != "" {
-			if _, err := checkAddress(a.value, false); err != nil {
-				fault(a.key, "%v", err)
-			}
-		} else if unspecified(a.listen) {
-			fault(a.key, "is needed because the service listens on every interface (%s); say how others reach this node", a.listen)
-		}
-	}
+	c.validateListeners(fault)
 	if c.ElectionTimeout < c.HeartbeatTimeout {
 		fault("raft.election_timeout", "%s is shorter than raft.heartbeat_timeout, %s", c.ElectionTimeout, c.HeartbeatTimeout)
 	}
@@ -91,6 +61,41 @@ func CheckNodeID(id string) error {
 	return nil
 }
 
+// validateListeners checks where the services listen and what others are told of it.
+func (c *Config) validateListeners(fault func(key, format string, args ...any)) {
+	listens := map[string]string{}
+	if path, ok := strings.CutPrefix(c.AdminListen, unixPrefix); ok && !filepath.IsAbs(path) {
+		fault("admin.listen", "%q is not unix:/absolute/path", c.AdminListen)
+	}
+	for _, a := range []struct{ key, value string }{
+		{"report.listen", c.ReportListen}, {"admin.listen", c.AdminListen}, {"http.listen", c.HTTPListen}, {"raft.listen", c.RaftListen},
+	} {
+		if a.key == "admin.listen" && strings.HasPrefix(a.value, unixPrefix) {
+			continue
+		}
+		port, err := checkAddress(a.value, true)
+		switch {
+		case err != nil:
+			fault(a.key, "%v", err)
+		case port != 0 && listens[a.value] != "":
+			fault(a.key, "%s is taken by %s; each service needs its own port", a.value, listens[a.value])
+		default:
+			listens[a.value] = a.key
+		}
+	}
+	for _, a := range []struct{ key, value, listen string }{
+		{"report.advertise", c.ReportAdvertise, c.ReportListen}, {"raft.advertise", c.RaftAdvertise, c.RaftListen},
+	} {
+		if a.value != "" {
+			if _, err := checkAddress(a.value, false); err != nil {
+				fault(a.key, "%v", err)
+			}
+		} else if unspecified(a.listen) {
+			fault(a.key, "is needed because the service listens on every interface (%s); say how others reach this node", a.listen)
+		}
+	}
+}
+
 // validateMembers checks the member list against itself and against this node. A founding member's
 // own address in the list is what it advertises.
 func (c *Config) validateMembers(fault func(key, format string, args ...any)) {
@@ -101,30 +106,7 @@ func (c *Config) validateMembers(fault func(key, format string, args ...any)) {
 		return
 	}
 	const key = "cluster.members"
-	ids, addresses, loopback := map[string]bool{}, map[string]bool{}, 0
-	for _, m := range c.Members {
-		if err := CheckNodeID(m.ID); err != nil {
-			fault(key, "%v", err)
-		}
-		if _, err := checkAddress(m.Address, false); err != nil {
-			fault(key, "member %s: %v", m.ID, err)
-		} else if unspecified(m.Address) {
-			fault(key, "member %s: %q is no address that others can reach", m.ID, m.Address)
-		}
-		if ids[m.ID] {
-			fault(key, "member %s is listed twice", m.ID)
-		}
-		if addresses[m.Address] {
-			fault(key, "address %s is listed twice", m.Address)
-		}
-		ids[m.ID], addresses[m.Address] = true, true
-		if Loopback(m.Address) {
-			loopback++
-		}
-	}
-	if loopback > 0 && loopback < len(c.Members) {
-		fault(key, "some addresses are loopback addresses, which members on other machines cannot reach")
-	}
+	c.checkMemberList(func(format string, args ...any) { fault(key, format, args...) })
 	own, listed := c.MemberAddress(c.NodeID)
 	switch {
 	case !listed && !c.Join:
@@ -136,6 +118,34 @@ func (c *Config) validateMembers(fault func(key, format string, args ...any)) {
 	}
 	if c.RaftAdvertise != "" && !Loopback(c.RaftAdvertise) && Loopback(c.RaftListen) {
 		fault("raft.listen", "%s is reached from this machine only, but others are told %s; listen on an address that they can reach, such as 0.0.0.0:9010", c.RaftListen, c.RaftAdvertise)
+	}
+}
+
+// checkMemberList checks the list by itself.
+func (c *Config) checkMemberList(fault func(format string, args ...any)) {
+	ids, addresses, loopback := map[string]bool{}, map[string]bool{}, 0
+	for _, m := range c.Members {
+		if err := CheckNodeID(m.ID); err != nil {
+			fault("%v", err)
+		}
+		if _, err := checkAddress(m.Address, false); err != nil {
+			fault("member %s: %v", m.ID, err)
+		} else if unspecified(m.Address) {
+			fault("member %s: %q is no address that others can reach", m.ID, m.Address)
+		}
+		if ids[m.ID] {
+			fault("member %s is listed twice", m.ID)
+		}
+		if addresses[m.Address] {
+			fault("address %s is listed twice", m.Address)
+		}
+		ids[m.ID], addresses[m.Address] = true, true
+		if Loopback(m.Address) {
+			loopback++
+		}
+	}
+	if loopback > 0 && loopback < len(c.Members) {
+		fault("some addresses are loopback addresses, which members on other machines cannot reach")
 	}
 }
 

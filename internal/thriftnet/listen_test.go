@@ -11,7 +11,7 @@ import (
 // socketDir is short: a socket's path has at most about 100 bytes.
 func socketDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "lm")
+	dir, err := os.MkdirTemp("", "lm") //nolint:usetesting // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
