@@ -132,9 +132,9 @@ func TestListenerWarning(t *testing.T) {
 		t.Errorf("a node on loopback warns:\n%s", out)
 	}
 	open := newMaster(t)
-	open.admin = "0.0.0.0:0"
+	open.http = "0.0.0.0:0"
 	open.start()
 	open.proc.expectLine(warnsOfListener.String())
 }
 
-var warnsOfListener = regexp.MustCompile(`(?m)level=WARN .*admin\.listen`)
+var warnsOfListener = regexp.MustCompile(`(?m)level=WARN .*http\.listen`)

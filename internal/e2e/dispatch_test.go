@@ -203,7 +203,7 @@ func TestReleaseSlot(t *testing.T) {
 	m.register(b)
 	id := m.admit(remote(1))
 	m.untilState(id, admin.TJobState_UNKNOWN)
-	m.cliOK("job", "release-slot", fmt.Sprint(id), "--note", "the worker's machine is gone")
+	m.cliOK("job", "release-slot", fmt.Sprint(id), "--note", "the worker's machine is gone", "--yes")
 	j := m.job(id)
 	if j.SlotHeld || !j.FenceHeld || j.State != admin.TJobState_UNKNOWN || j.SlotRelease == nil || j.SlotRelease.Actor != actor {
 		t.Errorf("after the release the job is %v", j)

@@ -72,7 +72,7 @@ func TestForceRelease(t *testing.T) {
 			t.Errorf("the explanation lacks %s: %+v", code, x)
 		}
 	}
-	release := []string{"job", "force-release", fmt.Sprint(id), "--note", "the host was scrapped"}
+	release := []string{"job", "force-release", fmt.Sprint(id), "--note", "the host was scrapped", "--yes"}
 	if early := m.cli(release...); early.code != 1 || !strings.Contains(early.stderr, "TOO_EARLY") || !strings.Contains(early.stderr, "next: ask again in ") {
 		t.Errorf("too early: %s", early)
 	}
