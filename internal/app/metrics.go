@@ -8,8 +8,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lancemaster/lancemaster/internal/admission"
+	"github.com/lancemaster/lancemaster/internal/fsm"
+	"github.com/lancemaster/lancemaster/internal/job"
 	"github.com/lancemaster/lancemaster/internal/leader"
 	"github.com/lancemaster/lancemaster/internal/metrics"
+	"github.com/lancemaster/lancemaster/internal/raftnode"
 )
 
 // The metrics are defined beside the code that moves them; here they are registered,
@@ -18,10 +21,25 @@ import (
 // registerNode registers what a node tells of itself, leader or not.
 func (a *App) registerNode() {
 	a.registry.MustRegister(
-		metrics.NewState(a.machine, a.now),
+		metrics.NewState(passed{a.machine, a.node}, a.now),
 		metrics.NewDisk(a.cfg.DataDir, filepath.Join(a.cfg.DataDir, stateFile)),
 		a.node.Collector(),
 	)
+}
+
+// passed is the state with the position up to which everything is applied. Reads put
+// barriers into the log that the state machine is never told of: without them a
+// cluster that is only read would look as if it fell behind.
+type passed struct {
+	*fsm.Machine
+	node interface{ Stats() raftnode.Stats }
+}
+
+// Applied returns that position.
+func (p passed) Applied() job.Position {
+	at := p.Machine.Applied()
+	at.Index = max(at.Index, p.node.Stats().PassedIndex)
+	return at
 }
 
 // registerServers registers the two Thrift servers and the admission behind one.
