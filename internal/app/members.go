@@ -22,8 +22,43 @@ import (
 // This file ties the node to the other masters: the connections, who belongs, and
 // what followers forward.
 
-// methodForward carries one Thrift message to the leader.
-const methodForward = "forward"
+// The methods that carry one Thrift message to the leader. They are several, so that
+// many who wait for a job through one follower hold up neither reports nor changes:
+// the calls to one master are bounded for each method.
+const (
+	forwardAdmin  = "forward"
+	forwardPoll   = "forward-poll"
+	forwardReport = "forward-report"
+)
+
+// methodFor says by which a message goes.
+func methodFor(service string, message []byte) string {
+	switch {
+	case service == "report":
+		return forwardReport
+	case longPolls[calledBy(message)]:
+		return forwardPoll
+	default:
+		return forwardAdmin
+	}
+}
+
+// longPolls are the admin service's methods that wait for something to happen.
+var longPolls = map[string]bool{"waitJob": true, "watchJobs": true}
+
+// calledBy reads the method's name at the begin of a message in the strict binary
+// protocol: version and kind, length, name.
+func calledBy(message []byte) string {
+	const head = 8
+	if len(message) < head {
+		return ""
+	}
+	n := binary.BigEndian.Uint32(message[4:])
+	if uint64(n) > uint64(len(message)-head) {
+		return ""
+	}
+	return string(message[head : head+int(n)])
+}
 
 // now reads the wall clock.
 func (a *App) now() time.Time {
@@ -49,7 +84,9 @@ func (a *App) bootClock() dispatch.Clock {
 // whoever comes.
 func (a *App) listenToPeers() (err error) {
 	handlers := cluster.Handlers(a.known.Load)
-	handlers[methodForward] = peer.Handler{Timeout: rpc.ForwardTimeout, Do: a.onForward}
+	for _, method := range []string{forwardAdmin, forwardPoll, forwardReport} {
+		handlers[method] = peer.Handler{Timeout: rpc.ForwardTimeout, Do: a.onForward}
+	}
 	var listener net.Listener
 	if a.opts.Listen != nil {
 		if listener, err = a.opts.Listen(context.Background(), "tcp", a.cfg.RaftListen); err != nil {
@@ -168,7 +205,7 @@ func (f toLeader) Forward(ctx context.Context, service string, as rpc.Principal,
 	ctx, end := f.whileLeading(ctx, id)
 	defer end()
 	address, _ := f.a.memberAddress(id)
-	reply, _, err := f.a.endpoint.Call(ctx, id, address, methodForward, payload)
+	reply, _, err := f.a.endpoint.Call(ctx, id, address, methodFor(service, message), payload)
 	if err != nil {
 		return nil, &rpc.ForwardError{Sent: sent(err), Err: err}
 	}

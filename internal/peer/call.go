@@ -71,7 +71,7 @@ func (e *Endpoint) call(ctx context.Context, nodeID, address, method string, pay
 	if len(payload) > maxRequest || method == "" || len(method) > maxMethod {
 		return nil, Identity{}, &CallError{Err: fmt.Errorf("a call of %q with %d bytes exceeds the bounds: %d bytes, and a name of 1 to %d", method, len(payload), maxRequest, maxMethod)}
 	}
-	at, err := e.pool.enter(ctx, target{nodeID, address})
+	at, err := e.pool.enter(ctx, target{nodeID, address, method})
 	if err != nil {
 		return nil, Identity{}, &CallError{Err: err}
 	}

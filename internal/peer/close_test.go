@@ -262,7 +262,7 @@ lancemaster_peer_calls_total{direction="in",method="echo",result="ok"} 1
 lancemaster_peer_calls_total{direction="in",method="other",result="refused"} 1
 # HELP lancemaster_peer_connections Open connections between masters, by kind and direction.
 # TYPE lancemaster_peer_connections gauge
-lancemaster_peer_connections{direction="in",kind="call"} 1
+lancemaster_peer_connections{direction="in",kind="call"} 2
 lancemaster_peer_connections{direction="in",kind="raft"} 1
 lancemaster_peer_connections{direction="in",kind="stranger"} 0
 lancemaster_peer_connections{direction="in",kind="unidentified"} 0

@@ -89,7 +89,7 @@ const (
 	clientIdle   = 60 * time.Second
 	serverIdle   = 3 * time.Minute
 	writeTimeout = 10 * time.Second
-	// maxIdle and maxCalls bound the connections and the calls to one node.
+	// maxIdle and maxCalls bound the idle connections and the calls to one node, for each method.
 	maxIdle  = 4
 	maxCalls = 64
 	// raftPerNode bounds the Raft connections that one node holds here. Raft keeps at most three

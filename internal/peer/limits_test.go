@@ -237,7 +237,7 @@ func TestCallsToOneNodeAreBounded(t *testing.T) {
 		case <-ctx.Done():
 		}
 		return nil, ctx.Err()
-	}}}
+	}}, "other": {Do: func(context.Context, Identity, []byte) ([]byte, error) { return nil, nil }}}
 	with := func(c *Config) { c.Handlers = handlers }
 	a, b := start(t, member("m1"), with), start(t, member("m2"), with)
 	done := make(chan error, maxCalls+1)
@@ -258,11 +258,14 @@ func TestCallsToOneNodeAreBounded(t *testing.T) {
 	if err := <-done; !errors.As(err, &late) || late.Sent {
 		t.Errorf("one too many: %v", err)
 	}
+	if _, _, err := a.Call(within(t), "m2", b.Addr(), "other", nil); err != nil {
+		t.Errorf("another method is held up: %v", err)
+	}
 	close(block)
 	for range maxCalls {
 		ok(t, <-done)
 	}
-	if len(a.pool.places) != 1 {
+	if len(a.pool.places) != 2 {
 		t.Errorf("%d places are kept", len(a.pool.places))
 	}
 }

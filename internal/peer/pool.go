@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// target is whom a call means, and where.
-type target struct{ node, address string }
+// target is whom a call means, where, and which method: calls of one method that wait for long do not
+// hold up those of another.
+type target struct{ node, address, method string }
 
 // pool keeps a few idle connections for calls to each node, and bounds the calls to each.
 type pool struct {
@@ -50,7 +51,7 @@ func (p *pool) enter(ctx context.Context, to target) (*place, error) {
 		return at, nil
 	case <-ctx.Done():
 		at.gone()
-		return nil, fmt.Errorf("waited for one of %d calls to %s to end: %w", maxCalls, to.address, context.Cause(ctx))
+		return nil, fmt.Errorf("waited for one of %d calls of %s to %s to end: %w", maxCalls, to.method, to.address, context.Cause(ctx))
 	case <-p.e.stopping:
 		at.gone()
 		return nil, errClosed
