@@ -27,7 +27,7 @@ build() {
   mkdir -p "$out"
   out=$(cd "$out" && pwd)
   local stamp="-X github.com/lancemaster/lancemaster/internal/config.Version=$version"
-  SOURCE_DATE_EPOCH=$epoch "$GO" run -ldflags "$stamp" ./.ci/reference "$out/reference"
+  SOURCE_DATE_EPOCH=$epoch "$GO" run -trimpath -ldflags "$stamp" ./.ci/reference "$out/reference"
   for arch in "${arches[@]}"; do
     name=lancemaster-$version-linux-$arch
     tree=$out/$name
