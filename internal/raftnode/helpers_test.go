@@ -246,8 +246,8 @@ func startCluster(t *testing.T, wrap func(below *raft.InmemTransport) raft.Trans
 
 // steady makes a member's timeouts long enough that a busy machine does not unseat the leader.
 func steady(config *Config) {
-	config.HeartbeatTimeout, config.ElectionTimeout = 500*time.Millisecond, time.Second
-	config.LeaderLease = 500 * time.Millisecond
+	config.HeartbeatTimeout, config.ElectionTimeout = time.Second, time.Second
+	config.LeaderLease = time.Second
 }
 
 // propose has a command appended by whoever leads, and returns that member.
