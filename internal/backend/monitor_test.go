@@ -371,9 +371,8 @@ func TestMetrics(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		f := newFleet(t, registry)
 		defer f.monitor.Stop()
-		for host, how := range map[string]string{
-			"be1": "ok", "be2": "refused", "be3": "no-start", "be4": "error", "be5": "hangs",
-		} {
+		for i, how := range []string{"ok", "refused", "no-start", "error", "hangs"} { // in order: ids are given so
+			host := fmt.Sprint("be", i+1)
 			f.add(host)
 			f.set(host, how, 100)
 		}
