@@ -12,6 +12,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 GO=${GO:-go}
 export LC_ALL=C TZ=UTC
 umask 022
+work=$(mktemp -d)
+trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 export CGO_ENABLED=0 # also for the tools: one build of each package is enough
 read -ra arches <<<"${RELEASE_ARCHES:-amd64 arm64}"
 readonly arches
@@ -50,8 +52,7 @@ sums() { (cd "$1" && sha256sum -- *.tar.gz $(ls -- *.cdx.json 2>/dev/null) >SHA2
 
 # The parts are read out of the programs themselves, so that the list is of what was linked.
 sbom() {
-  local out=$1 archive work program
-  work=$(mktemp -d)
+  local out=$1 archive program
   for archive in "$out"/*.tar.gz; do
     tar -x -z -C "$work" -f "$archive"
     for program in "$work"/*/bin/*; do
@@ -62,15 +63,13 @@ sbom() {
     done
     rm -rf "${work:?}"/*
   done
-  rm -rf "$work"
   sums "$out"
 }
 
 check() {
-  local out=$1 arch name list version path work
+  local out=$1 arch name list version path program
   version=$(version)
   (cd "$out" && sha256sum --check --quiet SHA256SUMS)
-  work=$(mktemp -d)
   for arch in "${arches[@]}"; do
     name=lancemaster-$version-linux-$arch
     list=$(tar -t -z -f "$out/$name.tar.gz")
@@ -107,14 +106,11 @@ check() {
       }
     done
   fi
-  rm -rf "$work"
   echo "release: $(cd "$out" && ls | wc -l) files in $out are sound"
 }
 
 reproducible() {
-  local work root=$PWD
-  work=$(mktemp -d)
-  trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+  local root=$PWD
   if [[ -n $(git status --porcelain) ]]; then
     echo "release: there are uncommitted changes; the last commit is built, without them"
   fi
