@@ -305,6 +305,9 @@ func (a *App) Ready() (ok bool, reason string) {
 	if waits := a.members.Waiting(); waits != "" {
 		return false, "this node waits for " + waits
 	}
+	if removed := a.members.RemovedText(); removed != "" {
+		return false, removed
+	}
 	if id, _ := a.node.Leader(); id != "" && id != a.cfg.NodeID {
 		return false, "this node does not lead; the leader is " + id
 	}

@@ -1,35 +1,70 @@
-package app
+package app_test
 
 import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
-	"github.com/apache/thrift/lib/go/thrift"
+	"github.com/lancemaster/lancemaster/internal/client"
 )
 
-// Those who wait for jobs through a follower must hold up nobody else.
-func TestLongPollsAndReportsGoTheirOwnWay(t *testing.T) {
-	message := func(method string) []byte {
-		buffer := thrift.NewTMemoryBuffer()
-		out := thrift.NewTBinaryProtocolConf(buffer, nil)
-		if err := out.WriteMessageBegin(t.Context(), method, thrift.CALL, 1); err != nil {
-			t.Fatal(err)
-		}
-		return buffer.Bytes()
+// The leader is removed by way of a follower: it hands over first, which must not make the follower
+// give the request up, and with its connection the leader's work on it.
+func TestTheLeaderIsRemovedByWayOfAFollower(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*wait)
+	defer cancel()
+	n := &names{bound: map[string]string{}}
+	var masters []*master
+	for i := range 3 {
+		m := &master{names: n, number: i + 1, dir: filepath.Join(t.TempDir(), "data")}
+		masters = append(masters, m)
+		t.Cleanup(func() { m.stop(t) })
+		m.start(t, nil)
 	}
-	for _, tt := range []struct {
-		service string
-		message []byte
-		want    string
-	}{
-		{"admin", message("submit"), forwardAdmin},
-		{"admin", message("waitJob"), forwardPoll},
-		{"admin", message("watchJobs"), forwardPoll},
-		{"report", message("reportLanceIndexJobResult"), forwardReport},
-		{"admin", nil, forwardAdmin},
-		{"admin", []byte{0x80, 1, 0, 1, 0xff, 0xff, 0xff, 0xff, 'w'}, forwardAdmin},
-	} {
-		if got := methodFor(tt.service, tt.message); got != tt.want {
-			t.Errorf("%s %q goes by %s, not %s", tt.service, tt.message, got, tt.want)
+	leader, followers := leaderOf(ctx, t, masters)
+	c := clientOf(t, followers[0])
+	id := []string{"m1", "m2", "m3"}[leader.number-1]
+	if err := c.RemoveMember(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	state, err := c.Cluster(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(state.Members) != 2 || slices.ContainsFunc(state.Members, func(m client.Member) bool { return m.NodeID == id }) {
+		t.Errorf("after %s was removed the members are %+v", id, state.Members)
+	}
+	for { // what was removed says so, and does not pass for one that stands by
+		ready, reason := leader.Ready()
+		if !ready && strings.Contains(reason, "no member any more: stop it") {
+			break
 		}
+		if ctx.Err() != nil {
+			t.Fatalf("the removed master says %v, %q", ready, reason)
+		}
+		time.Sleep(50 * time.Millisecond) //sleep: the interval of a poll that ctx bounds
+	}
+}
+
+// leaderOf waits until one of the masters leads and the others are its peers.
+func leaderOf(ctx context.Context, t *testing.T, masters []*master) (leader *master, followers []*master) {
+	t.Helper()
+	all := clientOf(t, masters...)
+	for {
+		state, err := all.Cluster(ctx)
+		if err == nil && !slices.ContainsFunc(state.Members, func(m client.Member) bool { return !m.Reachable }) {
+			for i, m := range masters {
+				if ready, _ := m.Ready(); ready {
+					return m, slices.Delete(slices.Clone(masters), i, i+1)
+				}
+			}
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("no leader with all its peers: %+v, %v", state, err)
+		}
+		time.Sleep(50 * time.Millisecond) //sleep: the interval of a poll that ctx bounds
 	}
 }

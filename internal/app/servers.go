@@ -127,7 +127,7 @@ const maxStandbyLag = 1000
 
 // standby says whether this node follows a leader that it hears, and keeps up.
 func (a *App) standby() (ok bool, reason string) {
-	if ready, reason := a.Ready(); ready || a.members.Waiting() != "" {
+	if ready, reason := a.Ready(); ready || a.members.Waiting() != "" || a.members.Removed() {
 		return false, reason
 	}
 	stats := a.node.Stats()

@@ -28,6 +28,9 @@ func (n nodeStatus) Status() rpc.NodeStatus {
 		ReportAddress: a.reportAddress(), AdminAddress: addrs.Admin, HTTPAddress: addrs.HTTP,
 		StartedAt: job.Millis(a.started.UnixMilli()),
 	}
+	if a.members.Removed() {
+		s.LeaderID = "" // whoever it followed last leads a cluster that it is not in
+	}
 	if stats.LastContact < 0 {
 		s.LastContact = rpc.Never
 	}

@@ -105,7 +105,7 @@ func (a *cli) printRestored(r offlineResult) error {
 func afterwards(out *page, first string) {
 	for n, step := range []string{
 		first,
-		"start this node: lancemaster serve",
+		"start this node as it was started before, with the same --config and flags: lancemaster serve",
 		"restart every backend, at least 10 seconds after the last of the old masters was stopped",
 		"reopen the cluster: lancemaster cluster reopen --note TEXT",
 		"add the other masters, wiped, one by one: lancemaster cluster add",

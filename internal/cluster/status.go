@@ -76,8 +76,9 @@ func (c *Cluster) warnings(o Overview, reachable int) (out []string) {
 	} else if o.Voters > 2 && o.Voters%2 == 0 {
 		warn("%d voting members tolerate no more failures than %d would", o.Voters, o.Voters-1)
 	}
-	if !slices.ContainsFunc(o.Members, func(m MemberStatus) bool { return m.Self }) {
-		warn("this master is no member any more: stop it; to come back it needs an empty data directory and `lancemaster cluster add`")
+	removed := c.Removed()
+	if removed {
+		warn(removedText)
 	}
 	for _, m := range o.Members {
 		if !m.Reachable {
@@ -95,12 +96,32 @@ func (c *Cluster) warnings(o Overview, reachable int) (out []string) {
 	}
 	c.cfg.State.Read(func(l *job.Live) {
 		for _, m := range l.Members() {
+			if removed && m.NodeID == c.cfg.NodeID {
+				continue // its own registry ends before it was forgotten
+			}
 			if !slices.ContainsFunc(o.Members, func(s MemberStatus) bool { return s.NodeID == m.NodeID }) {
 				warn("%s is registered, but no member: run `lancemaster cluster add %s %s` again to finish adding it, or `lancemaster cluster remove %s`", m.NodeID, m.NodeID, m.Address, m.NodeID)
 			}
 		}
 	})
 	return out
+}
+
+// removedText says what a removed master is.
+const removedText = "this master is no member any more: stop it; to come back it needs an empty data directory and `lancemaster cluster add`"
+
+// Removed says that this master knows the members and is not among them.
+func (c *Cluster) Removed() bool {
+	servers := c.cfg.Raft.Servers()
+	return len(servers) > 0 && !slices.ContainsFunc(servers, func(s raftnode.Server) bool { return s.ID == c.cfg.NodeID })
+}
+
+// RemovedText says what to do with a master that was removed; empty for any other.
+func (c *Cluster) RemovedText() string {
+	if c.Removed() {
+		return removedText
+	}
+	return ""
 }
 
 // unfenced are the members of a larger cluster that would form one of their own on an empty disk.

@@ -92,6 +92,9 @@ func TestOverviewsWarnings(t *testing.T) {
 				if got := a.warnings(); !strings.Contains(got, tt.want) {
 					t.Errorf("warnings:\n%s\nwant %s", got, tt.want)
 				}
+				if got := a.warnings(); name == "removed" && strings.Contains(got, "a is registered, but no member") {
+					t.Errorf("a removed master is told to be added and removed too:\n%s", got)
+				}
 			})
 		})
 	}
