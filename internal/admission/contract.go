@@ -97,8 +97,8 @@ var admits = map[job.IndexType]struct {
 	types []*regexp.Regexp
 	words string
 }{
-	job.IndexBTree:  {[]*regexp.Regexp{integral, floating, decimal, text, date, timestamp}, "integral, floating, decimal, string, date and timestamp"},
-	job.IndexBitmap: {[]*regexp.Regexp{boolean, integral, text, date}, "boolean, integral, string and date"},
+	job.IndexBTree:  {[]*regexp.Regexp{integral, floating, decimal, text, date, timestamp}, "integral, floating, decimal, string (utf8), date and timestamp"},
+	job.IndexBitmap: {[]*regexp.Regexp{boolean, integral, text, date}, "boolean (bool), integral, string (utf8) and date"},
 }
 
 // checkColumn holds the column of a contract against index type, properties and
