@@ -5,14 +5,10 @@ set -euo pipefail
 
 bin=$(cd "$1" && pwd)
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source .ci/lib.sh
 
 if ! command -v systemd-analyze >/dev/null; then
-  if [[ -n ${CI:-} ]]; then
-    echo "systemd: systemd-analyze is not installed; on Debian, apt-get install systemd" >&2
-    exit 1
-  fi
-  echo "systemd: SKIPPED: systemd-analyze is not installed here; CI runs it"
-  exit 0
+  missing systemd "systemd-analyze is not installed; on Debian, apt-get install systemd"
 fi
 
 units=$(mktemp -d)
