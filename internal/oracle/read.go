@@ -19,11 +19,12 @@ func Read(ctx context.Context, c *client.Client, r *Recorder) (Final, error) {
 		return final, err
 	}
 	final.Jobs = jobs
-	for _, j := range jobs {
-		h, err := c.History(ctx, j.ID)
+	for i := range jobs {
+		h, err := readHistory(ctx, c, &jobs[i])
 		if err != nil {
-			return final, fmt.Errorf("reading the history of job %d: %w", j.ID, err)
+			return final, err
 		}
+		j := jobs[i]
 		final.Histories[j.ID] = *h
 		if j.Terminal() {
 			continue
@@ -38,6 +39,28 @@ func Read(ctx context.Context, c *client.Client, r *Recorder) (Final, error) {
 	}
 	final.At = r.Now()
 	return final, nil
+}
+
+// rereads is how often a job that moves on between its record and its history is read again.
+const rereads = 10
+
+// readHistory reads a job's history, and the job again where it has moved on since it was listed: a
+// refresh of a late result may still be under way. What never fits is left for the check to find.
+func readHistory(ctx context.Context, c *client.Client, j *client.Job) (*client.History, error) {
+	for tries := 0; ; tries++ {
+		h, err := c.History(ctx, j.ID)
+		if err != nil {
+			return nil, fmt.Errorf("reading the history of job %d: %w", j.ID, err)
+		}
+		if n := len(h.Events); n == 0 || h.Events[n-1].Revision <= j.Revision || tries == rereads {
+			return h, nil
+		}
+		again, err := c.Job(ctx, j.ID)
+		if err != nil {
+			return nil, fmt.Errorf("reading job %d: %w", j.ID, err)
+		}
+		*j = *again
+	}
 }
 
 const pageSize = 1000
