@@ -2,10 +2,12 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -92,12 +94,20 @@ func (a *cli) health(ctx context.Context, c *client.Client) error {
 		Ready   bool           `json:"ready"`
 		Masters []masterHealth `json:"masters"`
 	}{Ready: true}
+	var next []string // of all, each once
 	for _, address := range c.Addresses() {
 		h := masterHealth{Address: address}
 		s, err := c.Status(ctx, address)
-		if err != nil {
+		var failed *client.Error
+		switch {
+		case errors.As(err, &failed):
+			h.Reason = failed.Code + ": " + failed.Message
+			if failed.Next != "" && !slices.Contains(next, failed.Next) {
+				next = append(next, failed.Next)
+			}
+		case err != nil:
 			h.Reason = err.Error()
-		} else {
+		default:
 			h.Status, h.Ready, h.Reason = s, s.Ready, s.NotReadyReason
 			h.Standby = !s.Ready && s.RaftState == "Follower" && s.LeaderID != "" && s.LeaderID != s.NodeID
 		}
@@ -117,6 +127,9 @@ func (a *cli) health(ctx context.Context, c *client.Client) error {
 		t.end()
 	})
 	if err == nil && !value.Ready {
+		for _, n := range next {
+			fmt.Fprintf(a.Err, "next: %s\n", clean(n))
+		}
 		return &statusError{status: exitFailed}
 	}
 	return err

@@ -129,7 +129,7 @@ type round struct {
 	queue     []string
 	tried     []string
 	redirects int
-	faults    []string
+	faults    []*Error
 
 	// Over all rounds:
 
@@ -175,7 +175,7 @@ func (r *round) run(ctx context.Context) (last *Error, done bool) {
 		r.answered = r.answered || e.perhapsMaster()
 		onlyHangups = onlyHangups && e.strange()
 		last = worse(last, e)
-		r.faults = append(r.faults, e.Message)
+		r.faults = append(r.faults, e)
 		if over(ctx) {
 			return r.ended(ctx, e), true
 		}
@@ -223,15 +223,10 @@ func (r *round) ended(ctx context.Context, e *Error) *Error {
 
 // summary is the error after all rounds.
 func (r *round) summary(last *Error) *Error {
-	switch last.Code {
-	case CodeUnreachable:
-		return &Error{
-			Code:    CodeUnreachable,
-			Message: strings.Join(r.faults, "; "),
-			Next:    "start a master (lancemaster dev starts one to try things on), or name one that runs with --addr or LANCEMASTER_ADDR",
-			cause:   last.cause,
-		}
-	case CodeNotLeader:
+	if e := together(r.faults, last.Code, last.cause); e != nil {
+		return e
+	}
+	if last.Code == CodeNotLeader {
 		return &Error{
 			Code:    CodeNotLeader,
 			Message: fmt.Sprintf("no leader was found; asked %s", strings.Join(r.tried, ", ")),

@@ -47,7 +47,8 @@ type Error struct {
 	// state.
 	Present *Job
 
-	leader string // where NOT_LEADER points, if anywhere
+	leader string  // where NOT_LEADER points, if anywhere
+	misfit *misfit // where an address is no admin service that can be called as it was
 	cause  error
 }
 
@@ -121,6 +122,9 @@ func judge(call, attempt context.Context, address string, err error) (*Error, ve
 		}
 		return e, final
 	}
+	if e, v := notServed(address, err); e != nil && !canceled(call) {
+		return e, v
+	}
 	e := &Error{cause: err}
 	var (
 		transport   thrift.TTransportException
@@ -136,15 +140,17 @@ func judge(call, attempt context.Context, address string, err error) (*Error, ve
 		e.Next = "ask for less at a time"
 	case errors.As(err, &transport):
 		e.Code, e.Message = CodeConnectionLost, fmt.Sprintf("the connection to %s ended without a whole answer: %v", address, innermost(err))
-		e.Next = "look at the masters with: lancemaster health; check that the address is a master's admin service (default port 9021), not its report, HTTP or Raft port, and whether it uses TLS (--tls-ca, --tls-cert, --tls-key)"
+		e.Next = "look at the masters with: lancemaster health; " + nextAsk
 	case errors.As(err, &application):
 		return applicationError(address, application)
 	default:
 		e.Code, e.Message = CodeBadReply, fmt.Sprintf("%s answered something that is not an admin service's reply: %v", address, innermost(err))
-		e.Next = "check that the address is a master's admin service (default port 9021), not its report, HTTP or Raft port, and whether it uses TLS (--tls-ca, --tls-cert, --tls-key)"
+		e.Next = nextAsk
 	}
 	return e, ambiguous
 }
+
+const nextAsk = "check that the address is a master's admin service (default port 9021), not its report, HTTP or Raft port"
 
 // innermost leaves out where in the generated code a reply was found wanting.
 func innermost(err error) error {
@@ -164,7 +170,7 @@ func notSent(call context.Context, address string, err error) (*Error, verdict) 
 	if canceled(call) {
 		return &Error{Code: CodeCanceled, Message: "the call was given up before anything was sent", cause: err}, final
 	}
-	return &Error{Code: CodeUnreachable, Message: fmt.Sprintf("cannot reach %s: %v", address, err), cause: err}, elsewhere
+	return notConnected(address, err).failed(CodeUnreachable, err), elsewhere
 }
 
 // applicationError reads an answer of the peer's Thrift layer. Only two of them
@@ -175,7 +181,7 @@ func applicationError(address string, a thrift.TApplicationException) (*Error, v
 		return &Error{
 			Code:    CodeUnsupported,
 			Message: fmt.Sprintf("the master at %s does not know this call", address),
-			Next:    "check that the address is a master's admin service (default port 9021); if it is, use a command of the same version as the masters",
+			Next:    nextAsk + "; if it is, use a command of the same version as the masters",
 			cause:   a,
 		}, final
 	case thrift.PROTOCOL_ERROR:

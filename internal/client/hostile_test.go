@@ -16,7 +16,7 @@ func reply(method string, fields ...byte) []byte {
 	b := []byte{0x80, 1, 0, 2}
 	b = binary.BigEndian.AppendUint32(b, uint32(len(method)))
 	b = append(b, method...)
-	b = binary.BigEndian.AppendUint32(b, 1) // the first call's sequence number
+	b = binary.BigEndian.AppendUint32(b, 10) // the first call's sequence number
 	return append(b, fields...)
 }
 

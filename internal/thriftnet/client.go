@@ -68,10 +68,15 @@ func Dial(ctx context.Context, address string, cfg ClientConfig) (*Client, error
 		return nil, err
 	}
 	return &Client{
-		cfg: cfg, conf: configuration(cfg.MaxMessage, cfg.MaxContainer),
+		cfg: cfg, conf: configuration(cfg.MaxMessage, cfg.MaxContainer), seq: beforeNewline,
 		transport: newTransport(nc, cfg.Framed, cfg.MaxMessage, nil),
 	}, nil
 }
+
+// beforeNewline has the first call's number be a newline. An HTTP server that is called by mistake then
+// has a whole first line, of which it says at once that it is none of HTTP; it would wait for one until
+// its patience ends.
+const beforeNewline = '\n' - 1
 
 // connect connects, TLS handshake included.
 func (c ClientConfig) connect(ctx context.Context, address string) (net.Conn, error) {
@@ -195,8 +200,12 @@ func (c *Client) receive(ctx context.Context, p thrift.TProtocol, method string,
 	if err := c.transport.begin(); err != nil {
 		return false, err
 	}
+	first := c.transport.first()
 	name, kind, seq, err := p.ReadMessageBegin(ctx)
 	if err != nil {
+		if other := spokenIn(first); other != "" {
+			err = &ForeignError{Speaks: other, err: err}
+		}
 		return false, err
 	}
 	switch {

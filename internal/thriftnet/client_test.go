@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -200,5 +202,26 @@ func TestShorten(t *testing.T) {
 func TestLibraryWatchIsOff(t *testing.T) {
 	if thrift.ServerConnectivityCheckInterval > 0 {
 		t.Error("the generated processors poll their connections")
+	}
+}
+
+// What answers in another protocol is named, and an HTTP server answers at once: it is sent a whole line.
+func TestAnotherProtocolIsNamed(t *testing.T) {
+	web := httptest.NewServer(http.NotFoundHandler())
+	defer web.Close()
+	tlsOnly := mute(t, func(c net.Conn) {
+		defer c.Close()
+		_, _ = c.Read(make([]byte, 512))
+		_, _ = c.Write([]byte{0x15, 3, 1, 0, 2, 2, 40})
+	})
+	for want, address := range map[string]string{"HTTP": web.Listener.Addr().String(), "TLS": tlsOnly} {
+		c, err := Dial(t.Context(), address, ClientConfig{Timeout: bound})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var foreign *ForeignError
+		if _, err := send(t, c, sample()); !errors.As(err, &foreign) || foreign.Speaks != want {
+			t.Errorf("%s gives %v", want, err)
+		}
 	}
 }
