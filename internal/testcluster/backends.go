@@ -40,23 +40,27 @@ func BackendAddr(n int) netip.Addr { return nth("127.0.1.", n) }
 
 // StartBackend starts the nth backend. The first one checks process epochs and the others do not.
 func StartBackend(c *Cluster, n int, recorder *oracle.Recorder, random *rand.Rand) (*Backend, error) {
-	host := c.Net.Host(BackendAddr(n))
 	b := &Backend{Name: fmt.Sprintf("b%d", n+1), Addr: BackendAddr(n), recorder: recorder, masters: c.Masters, checks: n == 0, random: random}
 	var err error
-	b.Backend, err = scripted.Start(scripted.Config{
-		Name: b.Name, Address: b.Addr.String(), Recorder: recorder,
-		Speak: thriftnet.ClientConfig{Dial: host.Dial, Timeout: 5 * time.Second},
-		Listen: func(ctx context.Context, address string) (net.Listener, error) {
-			return host.Listen(ctx, "tcp", address)
-		},
-	})
-	if err != nil {
+	if b.Backend, err = startScripted(c, n, b.Name, recorder); err != nil {
 		return nil, err
 	}
 	b.epoch = time.Now().UnixMilli()
 	b.process, b.kill = context.WithCancel(b.Context())
 	b.OnSubmit(b.submit)
 	return b, nil
+}
+
+// startScripted starts a backend at the nth address that has no script yet.
+func startScripted(c *Cluster, n int, name string, recorder *oracle.Recorder) (*scripted.Backend, error) {
+	host := c.Net.Host(BackendAddr(n))
+	return scripted.Start(scripted.Config{
+		Name: name, Address: BackendAddr(n).String(), Recorder: recorder,
+		Speak: thriftnet.ClientConfig{Dial: host.Dial, Timeout: 5 * time.Second},
+		Listen: func(ctx context.Context, address string) (net.Listener, error) {
+			return host.Listen(ctx, "tcp", address)
+		},
+	})
 }
 
 // Restart replaces the process: its workers and what they had to report are gone.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -34,6 +35,7 @@ type Master struct {
 
 	cluster *Cluster
 	offset  atomic.Int64 // of its wall clock
+	slept   atomic.Int64 // how long its machine was suspended
 
 	mu      sync.Mutex
 	busy    bool // a process is being stopped
@@ -53,6 +55,9 @@ func (m *Master) AdminAddr() string { return m.at(adminPort) }
 
 // SetClock sets the wall clock this far ahead of the true time.
 func (m *Master) SetClock(ahead time.Duration) { m.offset.Store(int64(ahead)) }
+
+// Suspend has the machine have slept for a while: only the clock that counts suspend has gone on meanwhile.
+func (m *Master) Suspend(d time.Duration) { m.slept.Add(int64(d)) }
 
 // Down says whether the master has no process, and its directory is free for another.
 func (m *Master) Down() bool {
@@ -79,9 +84,8 @@ func (m *Master) Start(ctx context.Context) error {
 		"node_id": m.Name, "data_dir": m.dir, "cluster.members": m.cluster.members(),
 		"raft.listen": m.at(raftPort), "report.listen": m.at(reportPort), "admin.listen": m.at(adminPort), "http.listen": m.at(httpPort),
 	}
-	for key, value := range m.cluster.cfg.Overrides {
-		overrides[key] = value
-	}
+	maps.Copy(overrides, m.cluster.cfg.Overrides)
+	maps.Copy(overrides, m.cluster.cfg.Own[m.Name])
 	cfg, err := config.Load("", nil, overrides)
 	if err != nil {
 		return err
@@ -90,7 +94,7 @@ func (m *Master) Start(ctx context.Context) error {
 	a, err := app.New(cfg, app.Options{
 		Logger: m.log.With("node", m.Name, "life", m.life), Dial: host.Dial, Listen: host.Listen,
 		WallOffset: func() time.Duration { return time.Duration(m.offset.Load()) },
-		SinceBoot:  m.cluster.sinceBoot,
+		SinceBoot:  m.sinceBoot,
 	})
 	if err != nil {
 		host.Kill()
@@ -181,9 +185,10 @@ func (m *Master) StateFile() string {
 type Config struct {
 	Dir       string // of all the data
 	Masters   int
-	Seed      uint64            // of the network
-	Overrides map[string]string // of the masters' configuration
-	Logger    *slog.Logger      // default: none
+	Seed      uint64                       // of the network
+	Overrides map[string]string            // of the masters' configuration
+	Own       map[string]map[string]string // of one master's, by its name
+	Logger    *slog.Logger                 // default: none
 }
 
 // Cluster is masters and the network between them.
@@ -231,7 +236,17 @@ func (c *Cluster) members() string {
 	return strings.Join(list, ",")
 }
 
-func (c *Cluster) sinceBoot() (time.Duration, error) { return time.Hour + time.Since(c.began), nil }
+// sinceBoot is a clock that counts suspend.
+func (m *Master) sinceBoot() (time.Duration, error) {
+	return time.Hour + time.Since(m.cluster.began) + time.Duration(m.slept.Load()), nil
+}
+
+// Believer is configuration with which a master that leads goes on believing so for long after the
+// others have left it: the timeouts of Raft keep an old leader short, and nothing may rest on them.
+func Believer() map[string]string {
+	const long = "12s"
+	return map[string]string{"raft.heartbeat_timeout": long, "raft.election_timeout": long, "raft.leader_lease": long}
+}
 
 // Start starts all masters.
 func (c *Cluster) Start(ctx context.Context) error {

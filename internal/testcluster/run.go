@@ -52,9 +52,13 @@ func Perform(plan Plan) (run *Run, faults []string) {
 	if r.Schedule == nil {
 		r.Schedule = NewSchedule(random, plan.Over)
 	}
+	own := map[string]map[string]string{}
+	if n := random.IntN(2 * masters); n < masters { // in every other run, one by chance
+		own[masterName(n)] = Believer()
+	}
 	began := time.Now()
 	r.Recorder = oracle.NewRecorder(func() oracle.Moment { return oracle.Moment(time.Since(began)) })
-	r.Cluster = New(Config{Dir: plan.Dir, Masters: masters, Seed: plan.Seed, Logger: plan.Logger, Overrides: map[string]string{
+	r.Cluster = New(Config{Dir: plan.Dir, Masters: masters, Seed: plan.Seed, Logger: plan.Logger, Own: own, Overrides: map[string]string{
 		"raft.snapshot_threshold": "60", "raft.trailing_logs": "20", "raft.snapshot_interval": "3s",
 	}})
 	err := r.prepare(random)

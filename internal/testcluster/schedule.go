@@ -58,7 +58,7 @@ var kinds = []struct {
 		return "heal the network", func(r *Run) { r.Cluster.Net.Heal() }
 	}},
 	{7, isolate}, {6, oneWay}, {5, bridge}, {8, slow}, {4, cutBackend}, {4, cutClients},
-	{8, crash}, {4, stopOne}, {12, startAll}, {3, crashAll}, {6, transfer}, {5, stepClock}, {5, restartBackend},
+	{3, suspend}, {8, crash}, {4, stopOne}, {12, startAll}, {3, crashAll}, {6, transfer}, {5, stepClock}, {5, restartBackend},
 	{5, toggle("dispatch.paused", "true", "false")}, {2, toggle("admission.enabled", "false", "true")},
 	{3, toggle("dispatch.max_inflight_per_backend", "1", "8")}, {2, toggle("leader_change.running", "unknown", "keep")},
 	{2, toggle("dispatch.interval", "500ms", "5s")},
@@ -266,6 +266,11 @@ func toggle(name, one, other string) func(*rand.Rand) (string, func(*Run)) {
 func stepClock(random *rand.Rand) (string, func(*Run)) {
 	who, ahead := someMaster(random), time.Duration(random.IntN(13)-6)*time.Hour
 	return fmt.Sprintf("set the clock of %s %s ahead", who, ahead), func(r *Run) { who.in(r).SetClock(ahead) }
+}
+
+func suspend(random *rand.Rand) (string, func(*Run)) {
+	who, d := someMaster(random), time.Duration(random.Int64N(int64(20*time.Second)))
+	return fmt.Sprintf("let %s have been suspended for %s", who, d.Round(time.Millisecond)), func(r *Run) { who.in(r).Suspend(d) }
 }
 
 func restartBackend(random *rand.Rand) (string, func(*Run)) {
