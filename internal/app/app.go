@@ -61,27 +61,28 @@ type App struct {
 	started  time.Time
 	reloads  reloads
 
-	opts       Options
-	identity   *identityStore
-	certs      certificates
-	auth       *auth.Authenticator
-	tokens     *auth.TokenFile // nil: none
-	endpoint   *peer.Endpoint
-	members    *cluster.Cluster
-	known      atomic.Pointer[cluster.Cluster] // members, for connections that come while it is made
-	forwarded  atomic.Pointer[rpc.Forwarded]   // nil until the handlers are there
-	disk       *raftnode.DiskWatch
-	machine    *fsm.Machine
-	node       *raftnode.Node
-	journal    *journal
-	manager    *leader.Manager
-	dispatcher *dispatch.Dispatcher
-	monitor    *backend.Monitor
-	retention  *retention.Service
-	releaser   *release.Service
-	report     *thriftnet.Server
-	admin      *thriftnet.Server
-	http       *httpserver.Server
+	opts         Options
+	identity     *identityStore
+	certs        certificates
+	auth         *auth.Authenticator
+	authFailures *auth.Failures
+	tokens       *auth.TokenFile // nil: none
+	endpoint     *peer.Endpoint
+	members      *cluster.Cluster
+	known        atomic.Pointer[cluster.Cluster] // members, for connections that come while it is made
+	forwarded    atomic.Pointer[rpc.Forwarded]   // nil until the handlers are there
+	disk         *raftnode.DiskWatch
+	machine      *fsm.Machine
+	node         *raftnode.Node
+	journal      *journal
+	manager      *leader.Manager
+	dispatcher   *dispatch.Dispatcher
+	monitor      *backend.Monitor
+	retention    *retention.Service
+	releaser     *release.Service
+	report       *thriftnet.Server
+	admin        *thriftnet.Server
+	http         *httpserver.Server
 
 	// settingUp: dev still journals what a first job needs.
 	settingUp atomic.Bool

@@ -109,7 +109,7 @@ func (a *App) listenToPeers() (err error) {
 		},
 		Handlers: handlers, Logger: a.log.With("part", "peer"), Registerer: a.registry,
 		Dial: a.opts.Dial, Listener: listener,
-		ServerTLS: serverTLS, ClientTLS: clientTLS, Holder: tlsconf.NodeOf,
+		ServerTLS: serverTLS, ClientTLS: clientTLS, Holder: tlsconf.NodeOf, Recheck: a.certs.recheck(),
 	})
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ func families(t *testing.T) map[string]family {
 	r := d.app.registry
 	for _, register := range []func() error{
 		func() error { _, err := tlsconf.NewMetrics(r); return err },
-		func() error { _, err := auth.New(auth.Config{Registerer: r}); return err },
+		func() error { _, err := auth.NewFailures(r); return err },
 	} {
 		if err := register(); err != nil && !errors.As(err, &prometheus.AlreadyRegisteredError{}) {
 			t.Fatal(err)

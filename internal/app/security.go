@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/lancemaster/lancemaster/internal/auth"
 	"github.com/lancemaster/lancemaster/internal/job"
@@ -20,56 +21,86 @@ const (
 	tlsMutual = "mutual"
 )
 
-// certificates are the node's TLS, one source for each use that wants it.
+// certificates are the node's TLS: one source for all uses that want it, since they share the files.
 type certificates struct {
-	sources map[tlsconf.Use]*tlsconf.Source
+	source *tlsconf.Source // nil: nothing uses TLS
+	uses   []tlsconf.Use
 }
 
 // openCertificates loads what the configured uses of TLS need.
 func (a *App) openCertificates() error {
-	a.certs.sources = map[tlsconf.Use]*tlsconf.Source{}
 	m, err := tlsconf.NewMetrics(a.registry)
 	if err != nil {
 		return err
 	}
-	for use, mode := range map[tlsconf.Use]string{
-		tlsconf.UseRaft: a.cfg.RaftTLS, tlsconf.UseReport: a.cfg.ReportTLS, tlsconf.UseAdmin: a.cfg.AdminTLS,
-		tlsconf.UseHTTP: a.cfg.HTTPTLS, tlsconf.UseBackend: a.cfg.BackendTLS, tlsconf.UseRefresh: a.cfg.RefreshTLS,
-	} {
-		if mode == tlsOff {
-			continue
-		}
-		c := tlsconf.Config{
-			Use: use, Files: tlsconf.Files{Cert: a.cfg.TLSCertFile, Key: a.cfg.TLSKeyFile, CA: a.cfg.TLSCAFile},
-			Logger: a.log.With("part", "tls"), Metrics: m,
-		}
-		if use == tlsconf.UseRaft {
-			c.Node = a.cfg.NodeID
-		}
-		source, err := tlsconf.Open(c)
-		if err != nil {
-			return fmt.Errorf("%s.tls: %w", use, err)
-		}
-		a.certs.sources[use] = source
-		a.onStop(fmt.Sprintf("watch of the certificates for %s", use), func(context.Context) error { return source.Close() })
+	c := tlsconf.Config{
+		Files:  tlsconf.Files{Cert: a.cfg.TLSCertFile, Key: a.cfg.TLSKeyFile, CA: a.cfg.TLSCAFile},
+		Logger: a.log.With("part", "tls"), Metrics: m,
 	}
+	for _, u := range []struct {
+		use  tlsconf.Use
+		mode string
+	}{
+		{tlsconf.UseRaft, a.cfg.RaftTLS}, {tlsconf.UseReport, a.cfg.ReportTLS}, {tlsconf.UseAdmin, a.cfg.AdminTLS},
+		{tlsconf.UseHTTP, a.cfg.HTTPTLS}, {tlsconf.UseBackend, a.cfg.BackendTLS}, {tlsconf.UseRefresh, a.cfg.RefreshTLS},
+	} {
+		if u.mode != tlsOff {
+			c.Uses = append(c.Uses, u.use)
+		}
+	}
+	if len(c.Uses) == 0 {
+		return nil
+	}
+	if slices.Contains(c.Uses, tlsconf.UseRaft) {
+		c.Node = a.cfg.NodeID
+	}
+	source, err := tlsconf.Open(c)
+	if err != nil {
+		return err
+	}
+	a.certs = certificates{source, c.Uses}
+	a.onStop("watch of the certificates", a.endWatch(source.Close))
 	return nil
+}
+
+// endWatch ends a watch of files. One whose file system does not answer is left behind: it holds nothing
+// that a stop should wait for.
+func (a *App) endWatch(end func() error) func(context.Context) error {
+	return func(context.Context) error {
+		if err := end(); err != nil {
+			a.log.Warn("a watch of files was left behind", "error", err.Error())
+		}
+		return nil
+	}
 }
 
 // reload looks at the files now.
 func (c certificates) reload() error {
-	var faults []error
-	for use, source := range c.sources {
-		if err := source.Reload(); err != nil {
-			faults = append(faults, fmt.Errorf("%s.tls: %w", use, err))
-		}
+	if c.source == nil {
+		return nil
 	}
-	return errors.Join(faults...)
+	return c.source.Reload()
+}
+
+// of is the source, where a use wants TLS; nil where not.
+func (c certificates) of(use tlsconf.Use) *tlsconf.Source {
+	if slices.Contains(c.uses, use) {
+		return c.source
+	}
+	return nil
+}
+
+// recheck holds certificates of connections that stand against what counts now; nil without TLS.
+func (c certificates) recheck() auth.Recheck {
+	if c.source == nil {
+		return nil
+	}
+	return c.source.Recheck
 }
 
 // server is the TLS of a listener; nil for plain TCP.
 func (c certificates) server(use tlsconf.Use, o tlsconf.ServerOptions) (*tls.Config, error) {
-	source := c.sources[use]
+	source := c.of(use)
 	if source == nil {
 		return nil, nil //nolint:nilnil // no TLS is no fault
 	}
@@ -78,7 +109,7 @@ func (c certificates) server(use tlsconf.Use, o tlsconf.ServerOptions) (*tls.Con
 
 // client makes the TLS of each dial; nil for plain TCP.
 func (c certificates) client(use tlsconf.Use, want tlsconf.Expect) func() *tls.Config {
-	source := c.sources[use]
+	source := c.of(use)
 	if source == nil {
 		return nil
 	}
@@ -88,7 +119,7 @@ func (c certificates) client(use tlsconf.Use, want tlsconf.Expect) func() *tls.C
 // towardsRefreshers is the certificate that refreshers which ask for one are shown;
 // nil for none.
 func (c certificates) towardsRefreshers() refresh.Certificate {
-	source := c.sources[tlsconf.UseRefresh]
+	source := c.of(tlsconf.UseRefresh)
 	if source == nil {
 		return nil
 	}
@@ -100,7 +131,7 @@ func (c certificates) towardsRefreshers() refresh.Certificate {
 // betweenMasters is the TLS of the Raft port: both ends show that they are masters,
 // and which. Both are nil for plain TCP.
 func (c certificates) betweenMasters() (server func() (*tls.Config, error), client func(nodeID string) (*tls.Config, error)) {
-	source := c.sources[tlsconf.UseRaft]
+	source := c.of(tlsconf.UseRaft)
 	if source == nil {
 		return nil, nil
 	}
@@ -121,12 +152,15 @@ func clientsOf(mode string) tlsconf.ClientAuth {
 
 // openAuth makes what finds out who calls the admin service.
 func (a *App) openAuth() (err error) {
+	if a.authFailures, err = auth.NewFailures(a.registry); err != nil {
+		return err
+	}
 	c := auth.Config{
 		Registry: func() (tokens []*job.Token) {
 			a.machine.Read(func(l *job.Live) { tokens = l.Tokens() })
 			return tokens
 		},
-		Logger: a.log.With("part", "auth"), Registerer: a.registry,
+		Recheck: a.certs.recheck(), Failures: a.authFailures, Logger: a.log.With("part", "auth"),
 	}
 	if a.cfg.AdminAuth == "none" && a.cfg.AdminTLS != tlsMutual {
 		c.Anonymous = job.RoleAdmin
@@ -135,7 +169,7 @@ func (a *App) openAuth() (err error) {
 		if c.File, err = auth.OpenTokenFile(a.cfg.TokensFile, c.Logger); err != nil {
 			return fmt.Errorf("admin.tokens_file: %w", err)
 		}
-		a.onStop("watch of the tokens file", func(context.Context) error { return c.File.Close() })
+		a.onStop("watch of the tokens file", a.endWatch(c.File.Close))
 		a.tokens = c.File
 	}
 	a.auth, err = auth.New(c)
@@ -148,5 +182,31 @@ type authenticator struct{ *auth.Authenticator }
 // Authenticate finds out who makes the call that ctx is of.
 func (a authenticator) Authenticate(ctx context.Context, token string) (rpc.Principal, error) {
 	p, err := a.Authenticator.Authenticate(ctx, thriftnet.Peer(ctx), thriftnet.TLS(ctx), token)
-	return rpc.Principal(p), err
+	return rpc.Principal(p), outlived(ctx, err)
+}
+
+// reporters says who may report over a connection; nil where everybody may.
+func (a *App) reporters() func(context.Context) error {
+	if a.cfg.ReportTLS != tlsMutual {
+		return nil
+	}
+	c := auth.Certificates{Service: auth.ServiceReport, Role: tlsconf.RoleBackend, Recheck: a.certs.recheck(), Failures: a.authFailures}
+	return func(ctx context.Context) error { return outlived(ctx, c.Check(thriftnet.TLS(ctx))) }
+}
+
+// outlived has a connection closed that has outlived its certificate: whoever has a new one shows it on the
+// next.
+func outlived(ctx context.Context, err error) error {
+	if refused, ok := errors.AsType[*auth.Error](err); ok && refused.Standing() {
+		thriftnet.CloseAfter(ctx)
+	}
+	return err
+}
+
+// viewers says who may see the details that the HTTP server has; nil where everybody may.
+func (a *App) viewers() func(*tls.ConnectionState) error {
+	if a.cfg.HTTPTLS != tlsMutual {
+		return nil
+	}
+	return auth.Certificates{Service: auth.ServiceHTTP, Recheck: a.certs.recheck(), Failures: a.authFailures}.Check
 }

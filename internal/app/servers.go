@@ -6,6 +6,7 @@ import (
 	"net"
 
 	"github.com/lancemaster/lancemaster/internal/admission"
+	"github.com/lancemaster/lancemaster/internal/auth"
 	"github.com/lancemaster/lancemaster/internal/config"
 	"github.com/lancemaster/lancemaster/internal/dispatch"
 	"github.com/lancemaster/lancemaster/internal/httpserver"
@@ -45,7 +46,7 @@ func (a *App) startServers(ctx context.Context) error {
 func (a *App) startReports(ctx context.Context, sends *dispatch.Sends, m *rpc.Metrics) (*rpc.Reports, error) {
 	reports := rpc.NewReports(rpc.ReportConfig{
 		Journal: servingJournal{leading{a}, a.journal}, State: rpcState{a.machine}, Leadership: leading{a},
-		Latches: latches{sends}, Forward: toLeader{a}, Clock: wallClock(a.now), Logger: a.log.With("part", "report"), Metrics: m,
+		Latches: latches{sends}, Forward: toLeader{a}, Admit: a.reporters(), Clock: wallClock(a.now), Logger: a.log.With("part", "report"), Metrics: m,
 	})
 	options := tlsconf.ServerOptions{Clients: clientsOf(a.cfg.ReportTLS)}
 	if a.cfg.ReportTLS == tlsMutual {
@@ -102,7 +103,7 @@ func (a *App) startAdmin(ctx context.Context, reports *rpc.Reports, m *rpc.Metri
 // startHTTP serves probes and the metrics.
 func (a *App) startHTTP() error {
 	options := tlsconf.ServerOptions{Clients: tlsconf.ClientsNone, Protocols: []string{"http/1.1"}}
-	if a.cfg.HTTPTLS == tlsMutual { // probes have no certificate; see CertForDetails
+	if a.cfg.HTTPTLS == tlsMutual { // probes have no certificate; see Viewers
 		options.Clients = tlsconf.ClientsOptional
 	}
 	secure, err := a.certs.server(tlsconf.UseHTTP, options)
@@ -110,10 +111,11 @@ func (a *App) startHTTP() error {
 		return fmt.Errorf("http.tls: %w", err)
 	}
 	a.http, err = httpserver.Start(httpserver.Options{
-		Address: a.cfg.HTTPListen, TLS: secure, CertForDetails: a.cfg.HTTPTLS == tlsMutual, DebugAddress: a.cfg.DebugListen,
+		Address: a.cfg.HTTPListen, TLS: secure, Viewers: a.viewers(), DebugAddress: a.cfg.DebugListen,
 		Listen: a.opts.Listen,
 		Ready:  a.Ready, Standby: a.standby, Leader: a.leaderOverHTTP,
-		Metrics: metrics.Handler(a.registry), Logger: a.log.With("part", "http"),
+		HandshakeFailed: func() { a.authFailures.Count(auth.ServiceHTTP, auth.ReasonHandshake) },
+		Metrics:         metrics.Handler(a.registry), Logger: a.log.With("part", "http"),
 	})
 	if err != nil {
 		return fmt.Errorf("%w; free the address or change http.listen", err)

@@ -68,13 +68,15 @@ var rooms = []room{
 		"job", "raftnode", "command", "dispatch", "backend", "refresh", "retention",
 	}},
 
+	// Reads the small regular files that a node is configured with.
+	{path: "smallfile"},
 	// Thrift over TCP with every bound that the library lacks, for servers and clients. Knows no service.
 	// gen-go is for its tests, which serve a generated service.
 	{path: "thriftnet", imports: []string{genGo}},
 	// Certificates and CAs from files that change; what a certificate says of its holder.
-	{path: "tlsconf"},
+	{path: "tlsconf", imports: []string{"smallfile"}},
 	// Roles and tokens; tlsconf says who holds a certificate.
-	{path: "auth", imports: []string{"job", "tlsconf"}},
+	{path: "auth", imports: []string{"job", "tlsconf", "smallfile"}},
 	// The Thrift servers and handlers, the client of backends; wire structs to domain and back.
 	{path: "rpc", imports: []string{"job", "command", "thriftnet", genGo}},
 	// Liveness, readiness, who leads, the metrics page, profiles. tlsconf is for its tests.
@@ -86,7 +88,7 @@ var rooms = []room{
 	// The stub backend, for its program and for dev.
 	{path: "stub", imports: []string{"thriftnet", genGo}},
 	// Defaults, strict load, validation; the version.
-	{path: "config"},
+	{path: "config", imports: []string{"smallfile"}},
 	// The registry of metrics, and those of the replicated state, of which every part is one's own to
 	// read; config has the version for the build's metric, backend the bound on its series.
 	{path: "metrics", imports: []string{"job", "store", "backend", "config"}},

@@ -3,12 +3,9 @@ package auth
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lancemaster/lancemaster/internal/job"
 	"github.com/lancemaster/lancemaster/internal/tlsconf"
@@ -28,17 +25,17 @@ type Config struct {
 	// File holds this node's own tokens; nil: none.
 	File *TokenFile
 	// Anonymous is the role of a caller that shows neither token nor certificate; zero: it is refused.
-	// It is for listeners that NeedsAuth does not want to know their callers.
-	Anonymous  job.Role
-	Logger     *slog.Logger          // default: discard
-	Registerer prometheus.Registerer // default: none
+	// It is for listeners that only this machine can reach.
+	Anonymous job.Role
+	Recheck   Recheck      // of certificates; nil: only the clock counts
+	Failures  *Failures    // nil: they are not counted
+	Logger    *slog.Logger // default: discard
 }
 
 // Authenticator finds out who calls. It is safe for concurrent use.
 type Authenticator struct {
-	cfg      Config
-	limiter  *limiter
-	failures *prometheus.CounterVec
+	cfg     Config
+	limiter *limiter
 }
 
 // New makes an Authenticator.
@@ -49,53 +46,7 @@ func New(cfg Config) (*Authenticator, error) {
 	if cfg.Anonymous != 0 && !cfg.Anonymous.Valid() {
 		return nil, fmt.Errorf("the role %d of callers that nobody vouches for is none", cfg.Anonymous)
 	}
-	a := &Authenticator{cfg: cfg, limiter: newLimiter(), failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "lancemaster_auth_failures_total",
-		Help: "Calls of the admin service whose caller was not found out or not let in, by reason.",
-	}, []string{"reason"})}
-	for _, r := range reasons {
-		a.failures.WithLabelValues(string(r))
-	}
-	if cfg.Registerer == nil {
-		return a, nil
-	}
-	return a, cfg.Registerer.Register(a.failures)
-}
-
-// Reason says why a caller was not let in. The values are few and fixed, fit for a metric's label.
-type Reason string
-
-// The reasons of an Error.
-const (
-	ReasonNoCredentials      Reason = "no_credentials"
-	ReasonMalformedToken     Reason = "malformed_token"
-	ReasonUnknownToken       Reason = "unknown_token"
-	ReasonLockedOut          Reason = "locked_out"
-	ReasonCertificate        Reason = "certificate" // it names nobody as it should
-	ReasonCertificateRole    Reason = "certificate_role"
-	ReasonCertificateExpired Reason = "certificate_expired"
-)
-
-var reasons = []Reason{
-	ReasonNoCredentials, ReasonMalformedToken, ReasonUnknownToken, ReasonLockedOut, ReasonCertificate,
-	ReasonCertificateRole, ReasonCertificateExpired,
-}
-
-// Error says that a caller was not let in. In its chain is the *job.Refusal, with code UNAUTHENTICATED,
-// that the caller is told.
-type Error struct {
-	Reason     Reason
-	RetryAfter time.Duration // of ReasonLockedOut
-	refusal    *job.Refusal
-}
-
-func (e *Error) Error() string { return e.refusal.Error() }
-
-// Unwrap returns the *job.Refusal.
-func (e *Error) Unwrap() error { return e.refusal }
-
-func refuse(reason Reason, next, format string, args ...any) *Error {
-	return &Error{Reason: reason, refusal: &job.Refusal{Code: job.CodeUnauthenticated, Message: fmt.Sprintf(format, args...), Next: next}}
+	return &Authenticator{cfg: cfg, limiter: newLimiter()}, nil
 }
 
 // Authenticate finds out who makes a call that came from peerAddr, with the state of its TLS connection
@@ -108,7 +59,7 @@ func (a *Authenticator) Authenticate(_ context.Context, peerAddr string, state *
 	case token != "":
 		p, failed = a.byToken(peerAddr, token, now)
 	case state != nil && len(state.PeerCertificates) > 0:
-		p, failed = byCertificate(*state, now)
+		p, failed = a.byCertificate(*state, now)
 	case a.cfg.Anonymous != 0:
 		p = Principal{Role: a.cfg.Anonymous}
 	default:
@@ -117,7 +68,7 @@ func (a *Authenticator) Authenticate(_ context.Context, peerAddr string, state *
 	if failed == nil {
 		return p, nil
 	}
-	a.failures.WithLabelValues(string(failed.Reason)).Inc()
+	a.cfg.Failures.Count(ServiceAdmin, failed.Reason)
 	a.cfg.Logger.Debug("a caller was not let in", "peer", peerAddr, "reason", failed.Reason)
 	return Principal{}, failed
 }
@@ -154,14 +105,13 @@ func (a *Authenticator) registered() []*job.Token {
 }
 
 // byCertificate reads the caller from a certificate that the handshake has verified.
-func byCertificate(state tls.ConnectionState, now time.Time) (Principal, *Error) {
+func (a *Authenticator) byCertificate(state tls.ConnectionState, now time.Time) (Principal, *Error) {
 	peer, err := tlsconf.PeerOf(state)
 	if err != nil {
 		return Principal{}, refuse(ReasonCertificate, "have the certificate issued anew: lancemaster tls cert", "%v", err)
 	}
-	if now.After(peer.NotAfter) {
-		return Principal{}, refuse(ReasonCertificateExpired, "connect again with a new certificate",
-			"the certificate of %q expired at %s", peer.Name, peer.NotAfter.UTC().Format(time.RFC3339))
+	if failed := a.cfg.Recheck.standing(state, peer, now); failed != nil {
+		return Principal{}, failed
 	}
 	role, ok := job.ParseRole(string(peer.Role))
 	if !ok {
@@ -173,23 +123,4 @@ func byCertificate(state tls.ConnectionState, now time.Time) (Principal, *Error)
 			"a certificate for the name %q cannot be used: the master acts under it itself", peer.Name)
 	}
 	return Principal{Name: peer.Name, Role: role, Verified: true}, nil
-}
-
-// CheckReporter refuses to take a report over a connection whose client certificate is no backend's, or
-// has expired since. It is for a report service that requires client certificates; the invocation's
-// secret authenticates each report in any case.
-func CheckReporter(state *tls.ConnectionState) error {
-	if state == nil {
-		return errors.New("the report came over a connection without TLS")
-	}
-	peer, err := tlsconf.PeerOf(*state)
-	switch {
-	case err != nil:
-		return err
-	case peer.Role != tlsconf.RoleBackend:
-		return fmt.Errorf("the certificate of %q has the role %s; only a backend reports", peer.Name, peer.Role)
-	case time.Now().After(peer.NotAfter):
-		return fmt.Errorf("the certificate of %q expired at %s", peer.Name, peer.NotAfter.UTC().Format(time.RFC3339))
-	}
-	return nil
 }

@@ -331,21 +331,38 @@ func TestManyAddresses(t *testing.T) {
 
 func TestFailuresAreCounted(t *testing.T) {
 	metrics := prometheus.NewRegistry()
-	a := newAuth(t, auth.Config{Registerer: metrics})
+	failures, err := auth.NewFailures(metrics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newAuth(t, auth.Config{Failures: failures})
 	_, _ = a.Authenticate(t.Context(), home, nil, "") // fails, as do the next
 	_, _ = a.Authenticate(t.Context(), home, nil, "x")
 	_, _ = a.Authenticate(t.Context(), home, nil, auth.NewToken())
 	_, _ = a.Authenticate(t.Context(), home, nil, auth.NewToken())
-	err := testutil.GatherAndCompare(metrics, strings.NewReader(`
-# HELP lancemaster_auth_failures_total Calls of the admin service whose caller was not found out or not let in, by reason.
+	_ = auth.Certificates{Service: auth.ServiceHTTP, Failures: failures}.Check(nil)
+	_ = auth.Certificates{Service: auth.ServiceReport, Role: tlsconf.RoleBackend, Failures: failures}.Check(
+		certificate(t, tlsconf.Request{Name: "ada", Role: tlsconf.RoleAdmin}))
+	err = testutil.GatherAndCompare(metrics, strings.NewReader(`
+# HELP lancemaster_auth_failures_total Requests whose caller was not found out or not let in, by service and reason.
 # TYPE lancemaster_auth_failures_total counter
-lancemaster_auth_failures_total{reason="certificate"} 0
-lancemaster_auth_failures_total{reason="certificate_expired"} 0
-lancemaster_auth_failures_total{reason="certificate_role"} 0
-lancemaster_auth_failures_total{reason="locked_out"} 0
-lancemaster_auth_failures_total{reason="malformed_token"} 1
-lancemaster_auth_failures_total{reason="no_credentials"} 1
-lancemaster_auth_failures_total{reason="unknown_token"} 2
+lancemaster_auth_failures_total{reason="certificate",service="admin"} 0
+lancemaster_auth_failures_total{reason="certificate",service="report"} 0
+lancemaster_auth_failures_total{reason="certificate_expired",service="admin"} 0
+lancemaster_auth_failures_total{reason="certificate_expired",service="http"} 0
+lancemaster_auth_failures_total{reason="certificate_expired",service="report"} 0
+lancemaster_auth_failures_total{reason="certificate_role",service="admin"} 0
+lancemaster_auth_failures_total{reason="certificate_role",service="report"} 1
+lancemaster_auth_failures_total{reason="certificate_untrusted",service="admin"} 0
+lancemaster_auth_failures_total{reason="certificate_untrusted",service="http"} 0
+lancemaster_auth_failures_total{reason="certificate_untrusted",service="report"} 0
+lancemaster_auth_failures_total{reason="handshake",service="http"} 0
+lancemaster_auth_failures_total{reason="locked_out",service="admin"} 0
+lancemaster_auth_failures_total{reason="malformed_token",service="admin"} 1
+lancemaster_auth_failures_total{reason="no_credentials",service="admin"} 1
+lancemaster_auth_failures_total{reason="no_credentials",service="http"} 1
+lancemaster_auth_failures_total{reason="no_credentials",service="report"} 0
+lancemaster_auth_failures_total{reason="unknown_token",service="admin"} 2
 `))
 	if err != nil {
 		t.Error(err)
@@ -353,7 +370,7 @@ lancemaster_auth_failures_total{reason="unknown_token"} 2
 	if problems, err := testutil.GatherAndLint(metrics); err != nil || len(problems) > 0 {
 		t.Errorf("promlint: %v, %v", problems, err)
 	}
-	if _, err := auth.New(auth.Config{Registerer: metrics}); err == nil {
+	if _, err := auth.NewFailures(metrics); err == nil {
 		t.Error("the metric was registered twice")
 	}
 	if _, err := auth.New(auth.Config{Anonymous: math.MaxUint8}); err == nil {
@@ -389,61 +406,6 @@ func TestATokenIsNeverShown(t *testing.T) {
 	for _, where := range []string{shown.String(), said.String()} {
 		if strings.Contains(where, text[3:15]) {
 			t.Errorf("a token is shown: %.300s", where)
-		}
-	}
-}
-
-func TestListeners(t *testing.T) {
-	for address, want := range map[string]bool{
-		"127.0.0.1:9021": false, "127.9.9.9:9021": false, "[::1]:9021": false, "localhost:9021": false, "[::ffff:127.0.0.1]:9021": false,
-		"0.0.0.0:9021": true, ":9021": true, "[::]:9021": true, "10.0.0.1:9021": true, "m1.example:9021": true, "localhost.example:9021": true, "": true,
-	} {
-		if got := auth.NeedsAuth(address, false); got != want {
-			t.Errorf("%q: got %v, want %v", address, got, want)
-		}
-		if auth.NeedsAuth(address, true) {
-			t.Errorf("%q as a unix socket needs it", address)
-		}
-	}
-	for _, tc := range []struct {
-		l    auth.Listener
-		want string
-	}{
-		{auth.Listener{Address: "127.0.0.1:1"}, ""},
-		{auth.Listener{Address: "/run/x.sock", UnixSocket: true}, ""},
-		{auth.Listener{Address: "127.0.0.1:1", Tokens: true}, ""},
-		{auth.Listener{Address: "0.0.0.0:1"}, "nobody would be asked"},
-		{auth.Listener{Address: "0.0.0.0:1", TLS: true}, "nobody would be asked"},
-		{auth.Listener{Address: "0.0.0.0:1", Tokens: true}, "readable by anybody on the way"},
-		{auth.Listener{Address: "0.0.0.0:1", TLS: true, Tokens: true}, ""},
-		{auth.Listener{Address: "0.0.0.0:1", TLS: true, ClientCerts: true}, ""},
-		{auth.Listener{Address: "0.0.0.0:1", ClientCerts: true}, "client certificates need TLS"},
-	} {
-		if err := tc.l.Check(); tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
-			t.Errorf("%+v: got %v, want %q", tc.l, err, tc.want)
-		}
-	}
-}
-
-func TestCheckReporter(t *testing.T) {
-	backend := certificate(t, tlsconf.Request{Name: "be-1", Role: tlsconf.RoleBackend})
-	if err := auth.CheckReporter(backend); err != nil {
-		t.Error(err)
-	}
-	expired := *backend.VerifiedChains[0][0]
-	expired.NotAfter = time.Now().Add(-time.Second)
-	for _, tc := range []struct {
-		name  string
-		state *tls.ConnectionState
-		want  string
-	}{
-		{"plain", nil, "without TLS"},
-		{"no certificate", &tls.ConnectionState{}, "no certificate that was verified"},
-		{"an admin's", certificate(t, tlsconf.Request{Name: "ada", Role: tlsconf.RoleAdmin}), "only a backend reports"},
-		{"expired", &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{&expired}}}, "expired at"},
-	} {
-		if err := auth.CheckReporter(tc.state); err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: got %v, want %q", tc.name, err, tc.want)
 		}
 	}
 }

@@ -8,7 +8,7 @@
 //     vouches for that caller's name.
 //   - A certificate names an admin caller only by one of the roles read, submit, operate and admin. A
 //     master's and a backend's are refused: their keys lie on more machines than an operator's should.
-//     It is held against the clock at each call, since a connection may outlive it.
+//     It is held against the clock and the CAs at each call, since a connection may outlive both.
 //   - Tokens are kept as SHA-256 hashes. A token is 256 random bits, so that nothing slower is needed: there
 //     is no dictionary to try. Every kept hash is compared at each call, each in constant time.
 //   - A text that is no token is refused by its form, before anything is computed from it.
@@ -19,6 +19,9 @@
 //
 // Tokens come from the cluster's registry, and from a file of the node (NAME ROLE SHA256HEX) for the first
 // token, before there is a cluster that could keep one, and for the day the cluster is without a leader.
+//
+// Where there are certificates alone, of backends that report and of those who read metrics, a
+// Certificates judges each request in the same way.
 //
 // What a caller may do is not decided here: package rpc knows what each method needs.
 package auth

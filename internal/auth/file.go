@@ -5,9 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lancemaster/lancemaster/internal/job"
+	"github.com/lancemaster/lancemaster/internal/smallfile"
 )
 
 // Bounds of a token file.
@@ -26,7 +25,7 @@ const (
 
 const (
 	tokenFileInterval = 30 * time.Second
-	closeGrace        = 5 * time.Second
+	closeGrace        = time.Second
 )
 
 // TokenFile holds the tokens of a file, one a line:
@@ -70,24 +69,28 @@ func (f *TokenFile) Tokens() []*job.Token {
 	return *f.tokens.Load()
 }
 
-// Reload reads the file now. After an error the tokens of before stay valid.
+// Reload reads the file now. After an error the tokens of before stay valid. The error is for the caller to
+// tell: the watch does not repeat it.
 func (f *TokenFile) Reload() error {
 	if f == nil {
 		return nil
 	}
+	_, err := f.look()
+	return err
+}
+
+// look is Reload; news reports that the fault was not there at the look before.
+func (f *TokenFile) look() (news bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	err := f.load()
-	if err == nil {
+	if err = f.load(); err == nil {
 		f.lastSaid = ""
-		return nil
+		return false, nil
 	}
 	err = fmt.Errorf("%w; the tokens of before stay valid", err)
-	if said := err.Error(); said != f.lastSaid {
-		f.lastSaid = said
-		f.log.Error("cannot load the changed token file", "error", said)
-	}
-	return err
+	news = err.Error() != f.lastSaid
+	f.lastSaid = err.Error()
+	return news, err
 }
 
 // Close ends the watch.
@@ -115,13 +118,15 @@ func (f *TokenFile) watch() {
 		case <-f.stop:
 			return
 		case <-ticker.C:
-			_ = f.Reload() // it is logged, once
+			if news, err := f.look(); news {
+				f.log.Error("cannot load the changed token file", "error", err.Error())
+			}
 		}
 	}
 }
 
 func (f *TokenFile) load() error {
-	content, mode, err := readTokenFile(f.path)
+	content, mode, err := smallfile.Read(f.path, maxTokenFile)
 	if err != nil {
 		return fmt.Errorf("cannot read the token file: %w", err)
 	}
@@ -141,29 +146,6 @@ func (f *TokenFile) load() error {
 			"file", f.path, "mode", fmt.Sprintf("%#o", mode))
 	}
 	return nil
-}
-
-func readTokenFile(path string) ([]byte, os.FileMode, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, 0, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, 0, fmt.Errorf("%s is not a regular file", path)
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer func() { _ = file.Close() }()
-	content, err := io.ReadAll(io.LimitReader(file, maxTokenFile+1))
-	if err != nil {
-		return nil, 0, err
-	}
-	if len(content) > maxTokenFile {
-		return nil, 0, fmt.Errorf("%s is larger than %d bytes", path, maxTokenFile)
-	}
-	return content, info.Mode().Perm(), nil
 }
 
 // parseTokens reads the lines. Its errors repeat nothing of them: somebody may have put a token where

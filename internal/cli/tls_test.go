@@ -62,7 +62,7 @@ be-1, role backend, valid until WHEN. It can report; to be dialled with TLS too 
 	}
 	open := func(dir, name, node string) *tlsconf.Source {
 		at := func(file string) string { return filepath.Join(s.dir, dir, file) }
-		source, err := tlsconf.Open(tlsconf.Config{Use: tlsconf.UseRaft, Node: node, Interval: -1,
+		source, err := tlsconf.Open(tlsconf.Config{Uses: []tlsconf.Use{tlsconf.UseRaft}, Node: node, Interval: -1,
 			Files: tlsconf.Files{Cert: at(name + ".crt"), Key: at(name + ".key"), CA: at("ca.crt")}})
 		if err != nil {
 			t.Fatal(err)

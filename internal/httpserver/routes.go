@@ -50,12 +50,13 @@ func (o Options) leader(w http.ResponseWriter, _ *http.Request) {
 
 // details guards what says more than that the node lives.
 func (o Options) details(next http.Handler) http.Handler {
-	if !o.CertForDetails {
+	if o.Viewers == nil {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
-			answer(w, http.StatusForbidden, "this page needs a client certificate; /livez and /readyz do not")
+		if err := o.Viewers(r.TLS); err != nil {
+			w.Header().Set("Connection", "close") // a new one may show another certificate
+			answer(w, http.StatusForbidden, "this page needs a client certificate, which /livez and /readyz do not: "+err.Error())
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -14,13 +14,16 @@
 package httpserver
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -44,10 +47,12 @@ type Options struct {
 	// Listen makes the listeners; default: TCP.
 	Listen func(ctx context.Context, network, address string) (net.Listener, error)
 	TLS    *tls.Config // nil: plain HTTP
-	// CertForDetails refuses /leader and /metrics, but not /livez and /readyz, to whoever shows no client
-	// certificate. It is for a TLS that asks for certificates and does not require them, since probes
-	// often have none.
-	CertForDetails bool
+	// Viewers refuses /leader and /metrics, but not /livez and /readyz, at each request by the TLS connection
+	// that brought it; nil: everybody sees them. It is for a TLS that asks for certificates and does not
+	// require them, since probes often have none.
+	Viewers func(*tls.ConnectionState) error
+	// HandshakeFailed is told of each TLS handshake that failed; it may be nil.
+	HandshakeFailed func()
 	// DebugAddress is where profiles are served: host:port of this machine's own; empty: nowhere.
 	DebugAddress string
 
@@ -62,11 +67,12 @@ type Options struct {
 
 // Server is the HTTP side of one node.
 type Server struct {
-	log       *slog.Logger
-	make      func(ctx context.Context, network, address string) (net.Listener, error)
-	listeners []net.Listener
-	servers   []*http.Server
-	done      []chan struct{}
+	log             *slog.Logger
+	make            func(ctx context.Context, network, address string) (net.Listener, error)
+	handshakeFailed func()
+	listeners       []net.Listener
+	servers         []*http.Server
+	done            []chan struct{}
 }
 
 // Bounds of a connection. Health checks and scrapes are small and quick.
@@ -93,7 +99,10 @@ func Start(o Options) (*Server, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	s := &Server{log: o.Logger, make: o.Listen}
+	if o.HandshakeFailed == nil {
+		o.HandshakeFailed = func() {}
+	}
+	s := &Server{log: o.Logger, make: o.Listen, handshakeFailed: o.HandshakeFailed}
 	if s.make == nil {
 		var lc net.ListenConfig
 		s.make = lc.Listen
@@ -117,7 +126,7 @@ func (o Options) check() error {
 	switch {
 	case o.DebugAddress != "" && !ownMachine(o.DebugAddress):
 		return fmt.Errorf("http.debug_listen %s can be reached from other machines; profiles show what is in memory, so listen on 127.0.0.1 or [::1]", o.DebugAddress)
-	case o.CertForDetails && (o.TLS == nil || o.TLS.ClientAuth < tls.VerifyClientCertIfGiven):
+	case o.Viewers != nil && (o.TLS == nil || o.TLS.ClientAuth < tls.VerifyClientCertIfGiven):
 		return errors.New("client certificates for /metrics and /leader need a TLS that verifies them")
 	}
 	return nil
@@ -147,7 +156,7 @@ func (s *Server) serve(l net.Listener, secure *tls.Config, handler http.Handler,
 		WriteTimeout:      write,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ErrorLog:          log.New(complaints{s}, "", 0),
 	}
 	done := make(chan struct{})
 	s.servers, s.done = append(s.servers, server), append(s.done, done)
@@ -163,6 +172,17 @@ func (s *Server) serve(l net.Listener, secure *tls.Config, handler http.Handler,
 			s.log.Error("the HTTP server ended", "address", l.Addr().String(), "error", err)
 		}
 	}()
+}
+
+// complaints is what the library logs of connections. It tells of a failed handshake in no other way.
+type complaints struct{ *Server }
+
+func (c complaints) Write(line []byte) (int, error) {
+	if bytes.HasPrefix(line, []byte("http: TLS handshake error")) {
+		c.handshakeFailed()
+	}
+	c.log.Debug(strings.TrimSpace(string(line)))
+	return len(line), nil
 }
 
 // Addr returns the bound address.

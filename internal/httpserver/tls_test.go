@@ -2,11 +2,14 @@ package httpserver_test
 
 import (
 	"crypto/tls"
+	"errors"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,7 +42,7 @@ func sources(t *testing.T) (server, client *tlsconf.Source, renew func()) {
 		write(r.Name+".crt", pair.Cert)
 	}
 	open := func(name string) *tlsconf.Source {
-		s, err := tlsconf.Open(tlsconf.Config{Use: tlsconf.UseHTTP, Interval: -1, Files: tlsconf.Files{
+		s, err := tlsconf.Open(tlsconf.Config{Uses: []tlsconf.Use{tlsconf.UseHTTP}, Interval: -1, Files: tlsconf.Files{
 			Cert: filepath.Join(dir, name+".crt"), Key: filepath.Join(dir, name+".key"), CA: filepath.Join(dir, "ca.crt"),
 		}})
 		if err != nil {
@@ -122,13 +125,24 @@ func TestTLS(t *testing.T) {
 }
 
 // Probes have no certificate; they learn whether the node is ready and nothing else.
-func TestCertForDetails(t *testing.T) {
+func TestDetailsAreForWhoShowsACertificate(t *testing.T) {
 	server, client, _ := sources(t)
 	config, err := server.Server(tlsconf.ServerOptions{Clients: tlsconf.ClientsOptional, Protocols: []string{"http/1.1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := start(t, httpserver.Options{TLS: config, CertForDetails: true, Leader: func() (httpserver.Leader, bool) { return httpserver.Leader{NodeID: "m"}, true }})
+	var over atomic.Bool
+	var broken atomic.Int32
+	viewers := func(state *tls.ConnectionState) error {
+		switch {
+		case state == nil || len(state.VerifiedChains) == 0:
+			return errors.New("there is none")
+		case over.Load():
+			return errors.New("it expired")
+		}
+		return nil
+	}
+	s := start(t, httpserver.Options{TLS: config, Viewers: viewers, HandshakeFailed: func() { broken.Add(1) }, Leader: func() (httpserver.Leader, bool) { return httpserver.Leader{NodeID: "m"}, true }})
 	bare := client.Client(tlsconf.Expect{})
 	bare.GetClientCertificate = nil
 	for path, want := range map[string][2]int{
@@ -140,12 +154,43 @@ func TestCertForDetails(t *testing.T) {
 			}
 		}
 	}
+	// Over a connection that stands each request is judged, and where it is refused the next one shows
+	// its certificate anew.
+	https := httpsClient(t, client.Client(tlsconf.Expect{}))
+	for _, want := range []struct {
+		over   bool
+		status int
+	}{{false, 200}, {true, 403}, {false, 200}} {
+		over.Store(want.over)
+		status, body, _, err := fetch(t, https, "https://"+s.Addr()+"/leader")
+		if err != nil || status != want.status || want.over && !strings.Contains(body, "it expired") {
+			t.Errorf("a certificate that counts no more: %v: %d %q, %v", want.over, status, body, err)
+		}
+	}
+	over.Store(true)
+	if status, _, _, err := fetch(t, https, "https://"+s.Addr()+"/livez"); err != nil || status != 200 {
+		t.Errorf("a probe whose certificate expired: %d, %v", status, err)
+	}
+	if got := broken.Load(); got != 0 {
+		t.Errorf("%d handshakes failed", got)
+	}
+	stranger := client.Client(tlsconf.Expect{})
+	stranger.MaxVersion, stranger.CipherSuites = tls.VersionTLS12, []uint16{tls.TLS_RSA_WITH_AES_128_CBC_SHA}
+	if _, _, _, err := fetch(t, httpsClient(t, stranger), "https://"+s.Addr()+"/livez"); err == nil {
+		t.Error("an old suite was accepted")
+	}
+	for deadline := time.Now().Add(20 * time.Second); broken.Load() != 1; {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d handshakes failed, want 1", broken.Load())
+		}
+		runtime.Gosched()
+	}
 	none, err := server.Server(tlsconf.ServerOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []*tls.Config{nil, none} {
-		if _, err := httpserver.Start(httpserver.Options{Address: "127.0.0.1:0", CertForDetails: true, TLS: c}); err == nil {
+		if _, err := httpserver.Start(httpserver.Options{Address: "127.0.0.1:0", Viewers: viewers, TLS: c}); err == nil {
 			t.Error("started although nobody is asked for a certificate")
 		}
 	}

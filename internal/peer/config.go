@@ -42,6 +42,12 @@ type Config struct {
 	// identity. nil: any certificate that ServerTLS accepts will do.
 	Holder func(tls.ConnectionState) (nodeID string, err error)
 
+	// Recheck holds the certificate at the other end of a TLS connection that stands against what counts
+	// now. It is asked at each call and each request of Raft, on both sides, and ends the connection
+	// with an error; it must not block. nil: what the handshake found holds for as long as the
+	// connection.
+	Recheck func(tls.ConnectionState) error
+
 	// MaxConns bounds the incoming connections (default 512). Half of them are for calls of
 	// members, a quarter for Raft, an eighth each for strangers and for those that have not said yet
 	// who they are: none of these can take the others' room.

@@ -70,14 +70,18 @@ func (e *Endpoint) Addr() string { return string(e.advertise) }
 // Its Close closes every Raft connection and takes no more; calls go on.
 func (e *Endpoint) RaftStream() raft.StreamLayer { return e.stream }
 
-// Recheck asks Judge again about each connection and closes those that it no longer accepts. To be
-// called after the members have changed.
+// Recheck asks Judge again about each connection, and Config.Recheck about its certificate, and closes
+// those that are no longer accepted. To be called after the members have changed.
 func (e *Endpoint) Recheck() {
 	for _, l := range e.snapshot() {
 		l.mu.Lock()
 		kind, other, state := l.kind, l.other, l.class
 		l.mu.Unlock()
 		if state == unidentified {
+			continue
+		}
+		if l.outlived() != nil {
+			l.kill()
 			continue
 		}
 		if _, refusal := e.judge(kind, other); refusal != nil {

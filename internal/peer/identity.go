@@ -62,7 +62,7 @@ const (
 	CodeOtherInstance       Code = "OTHER_INSTANCE"       // not the disk that is registered
 	CodeUnsupportedLevel    Code = "UNSUPPORTED_LEVEL"    // this side cannot read what the other writes
 	CodeWrongNode           Code = "WRONG_NODE"           // the address leads to another node than meant
-	CodeWrongCertificate    Code = "WRONG_CERTIFICATE"    // the dialler's certificate names another node
+	CodeWrongCertificate    Code = "WRONG_CERTIFICATE"    // it names another node, or has expired
 	CodeUnsupportedProtocol Code = "UNSUPPORTED_PROTOCOL" // another version of this package's protocol
 	CodeMembersOnly         Code = "MEMBERS_ONLY"         // the method or kind is not for strangers
 	CodeUnknownMethod       Code = "UNKNOWN_METHOD"       //

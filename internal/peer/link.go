@@ -45,7 +45,8 @@ type link struct {
 	gone chan struct{}
 
 	mu    sync.Mutex
-	conn  net.Conn // raw, or TLS over it
+	conn  net.Conn             // raw, or TLS over it
+	tls   *tls.ConnectionState // after the handshake; nil over plain TCP
 	class class
 	kind  Kind
 	other Identity
@@ -127,10 +128,30 @@ func (l *link) secure(ctx context.Context, config *tls.Config) error {
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return &tlsError{err}
 	}
+	state := conn.ConnectionState()
 	l.mu.Lock()
-	l.conn = conn
+	l.conn, l.tls = conn, &state
 	l.mu.Unlock()
 	return nil
+}
+
+// outlived refuses to go on with a connection whose certificate has expired since its handshake, or whose CA
+// is trusted no longer; nil when all is well. The refusal is counted and logged here; the caller ends the
+// connection.
+func (l *link) outlived() *Refusal {
+	l.mu.Lock()
+	state, kind, node := l.tls, l.kind, l.other.NodeID
+	l.mu.Unlock()
+	if state == nil || l.e.cfg.Recheck == nil {
+		return nil
+	}
+	err := l.e.cfg.Recheck(*state)
+	if err == nil {
+		return nil
+	}
+	refusal := refuse(CodeWrongCertificate, "the connection with node %s has outlived its certificate: %v", node, err)
+	l.e.refused(kind, node, l.remote(), refusal)
+	return refusal
 }
 
 // tlsError is a failed TLS handshake.

@@ -108,7 +108,7 @@ func (c *caller) usable(membersOnly bool) bool {
 	c.link.mu.Lock()
 	told, other, dead := c.link.told, c.link.other, c.link.dead
 	c.link.mu.Unlock()
-	if dead || told != c.link.e.cfg.Self() {
+	if dead || told != c.link.e.cfg.Self() || c.link.outlived() != nil {
 		return false
 	}
 	member, refusal := c.link.e.judge(KindCall, other)

@@ -73,7 +73,14 @@ func (l *link) readRequest(from io.Reader) (request, error) {
 
 // answer runs one call and sends its reply.
 func (l *link) answer(ctx context.Context, r request) {
-	answer, result := l.run(ctx, r)
+	var answer reply
+	var result string
+	last := l.outlived()
+	if last != nil {
+		answer, result = refused(last)
+	} else {
+		answer, result = l.run(ctx, r)
+	}
 	if self := l.e.cfg.Self(); self != l.toldIdentity(self) {
 		answer.identity = &self
 	}
@@ -92,7 +99,7 @@ func (l *link) answer(ctx context.Context, r request) {
 	}
 	l.e.metrics.called(r.method, "in", result)
 	l.setBusy(false)
-	if l.e.isClosed() || l.conn.SetReadDeadline(time.Now().Add(serverIdle)) != nil {
+	if last != nil || l.e.isClosed() || l.conn.SetReadDeadline(time.Now().Add(serverIdle)) != nil {
 		l.kill()
 	}
 }
@@ -145,6 +152,11 @@ func (l *link) run(ctx context.Context, r request) (answer reply, result string)
 
 func (l *link) refusing(refusal *Refusal) (reply, string) {
 	l.e.metrics.refused(refusal)
+	return refused(refusal)
+}
+
+// refused is the reply that says so.
+func refused(refusal *Refusal) (reply, string) {
 	// A refusal is two texts: it can be encoded.
 	body, _ := json.Marshal(&Refusal{Code: refusal.Code, Message: shorten(refusal.Message)})
 	return reply{status: statusRefused, payload: body}, "refused"

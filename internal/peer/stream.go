@@ -135,16 +135,26 @@ func (c *raftConn) Read(into []byte) (int, error) {
 	n, err := c.Conn.Read(into)
 	if n > 0 {
 		c.mu.Lock()
+		begins := !c.request
 		c.request = true
 		c.mu.Unlock()
+		if begins {
+			if refusal := c.link.outlived(); refusal != nil {
+				return 0, refusal
+			}
+		}
 	}
 	return n, err
 }
 
 // Write writes. Raft answers when it has read a request to its end, and sets no deadline for that
-// either.
+// either. A certificate is looked at before a request is sent, as it is where one arrives.
 func (c *raftConn) Write(data []byte) (int, error) {
-	if c.stall != 0 {
+	if c.stall == 0 {
+		if refusal := c.link.outlived(); refusal != nil {
+			return 0, refusal
+		}
+	} else {
 		c.mu.Lock()
 		c.request = false
 		c.mu.Unlock()

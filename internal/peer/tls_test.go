@@ -12,6 +12,7 @@ import (
 	"math/big"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -211,4 +212,104 @@ func TestACertificateMustNameItsHolder(t *testing.T) {
 	b := start(t, member("m2"), authority.heldBy(t, func(tls.ConnectionState) (string, error) { return "m1", nil }))
 	_, _, err := a.Call(within(t), "m2", b.Addr(), "echo", nil)
 	ok(t, err)
+}
+
+// until is a look at certificates that finds fault with them from when it is told to.
+type until struct{ over atomic.Bool }
+
+func (u *until) recheck(tls.ConnectionState) error {
+	if u.over.Load() {
+		return errors.New("it expired")
+	}
+	return nil
+}
+
+func (u *until) on(secured func(*Config)) func(*Config) {
+	return func(c *Config) {
+		secured(c)
+		c.Recheck = u.recheck
+	}
+}
+
+// A connection ends with its certificate: at its next call or request, whichever side looks.
+func TestAConnectionDoesNotOutliveItsCertificate(t *testing.T) {
+	authority := newAuthority(t)
+	t.Run("a call, where it arrives", func(t *testing.T) {
+		var u until
+		a, b := start(t, member("m1"), authority.secured(t)), start(t, member("m2"), u.on(authority.secured(t)))
+		call := func() error {
+			_, _, err := a.Call(within(t), "m2", b.Addr(), "echo", nil)
+			return err
+		}
+		ok(t, call())
+		u.over.Store(true)
+		refusal, is := errors.AsType[*Refusal](call())
+		if !is || refusal.Code != CodeWrongCertificate || !refusal.ByOther || !strings.Contains(refusal.Message, "it expired") {
+			t.Fatalf("a call over the connection of before: %v", refusal)
+		}
+		if got := b.log.with("it expired"); len(got) != 1 || !strings.Contains(got[0], "node=m1") {
+			t.Errorf("logged %v", got)
+		}
+		u.over.Store(false) // of the next connection
+		eventually(t, "calls do not go over a new connection", func() bool { return call() == nil })
+	})
+	t.Run("a call, where it is made", func(t *testing.T) {
+		var u until
+		a, b := start(t, member("m1"), u.on(authority.secured(t))), start(t, member("m2"), authority.secured(t))
+		_, _, err := a.Call(within(t), "m2", b.Addr(), "echo", nil)
+		ok(t, err)
+		before := a.snapshot()
+		u.over.Store(true)
+		if _, _, err = a.Call(within(t), "m2", b.Addr(), "echo", nil); err != nil {
+			t.Errorf("a handshake vouches for the new connection, and yet: %v", err)
+		}
+		for _, l := range before {
+			select {
+			case <-l.gone:
+			default:
+				t.Error("the connection of before stands")
+			}
+		}
+	})
+	for name, looks := range map[string]func(u *until, l func(*Config)) (dialler, acceptor func(*Config)){
+		"Raft, where a request arrives": func(u *until, l func(*Config)) (_, _ func(*Config)) { return l, u.on(l) },
+		"Raft, where a request is sent": func(u *until, l func(*Config)) (_, _ func(*Config)) { return u.on(l), l },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var u until
+			dialler, acceptor := looks(&u, authority.secured(t))
+			a, b := start(t, member("m1"), dialler), start(t, member("m2"), acceptor)
+			out, in := pair(t, a, b)
+			exchange := func() error {
+				if _, err := out.Write([]byte("hello")); err != nil {
+					return err
+				}
+				if _, err := io.ReadFull(in, make([]byte, 5)); err != nil {
+					return err
+				}
+				if _, err := in.Write([]byte("there")); err != nil {
+					return err
+				}
+				_, err := io.ReadFull(out, make([]byte, 5))
+				return err
+			}
+			ok(t, exchange())
+			ok(t, exchange())
+			u.over.Store(true)
+			if err := exchange(); err == nil || !strings.Contains(err.Error(), "it expired") {
+				t.Errorf("a request over the connection of before: %v", err)
+			}
+		})
+	}
+	t.Run("an idle connection, when the members change", func(t *testing.T) {
+		var u until
+		a, b := start(t, member("m1"), authority.secured(t)), start(t, member("m2"), u.on(authority.secured(t)))
+		out, _ := pair(t, a, b)
+		b.Recheck()
+		u.over.Store(true)
+		b.Recheck()
+		if _, err := out.Read(make([]byte, 1)); err == nil {
+			t.Error("the connection stands")
+		}
+	})
 }

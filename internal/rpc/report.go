@@ -25,7 +25,7 @@ const (
 // fate is what became of a report: the label of its metric.
 type fate string
 
-// The fates. All but unavailable are answered OK.
+// The fates. All but unavailable and refused are answered OK.
 const (
 	fateApplied         fate = "applied"
 	fateLate            fate = "late"            // kept as evidence of an UNKNOWN job
@@ -35,10 +35,12 @@ const (
 	fateUnauthenticated fate = "unauthenticated" //
 	fateForwarded       fate = "forwarded"       // the leader decided
 	fateUnavailable     fate = "unavailable"     // the call failed: the backend will try again
+	fateRefused         fate = "refused"         // the call failed: the connection's certificate will not do
 )
 
 var fates = []fate{
 	fateApplied, fateLate, fateStale, fateMalformed, fateDuplicate, fateUnauthenticated, fateForwarded, fateUnavailable,
+	fateRefused,
 }
 
 // holdTime is how long a report waits for a leader.
@@ -51,10 +53,13 @@ type ReportConfig struct {
 	Leadership Leadership
 	Latches    LatchCloser
 	Forward    Forwarder // nil: this node forwards nothing, which is right for a cluster of one
-	Clock      Clock
-	Logger     *slog.Logger
-	Metrics    *Metrics
-	Hold       time.Duration // how long to wait for a leader; default 10 s
+	// Admit refuses a call because of the connection that ctx is of; nil: every connection will do. It is
+	// not asked about what another master forwards, who has asked itself.
+	Admit   func(ctx context.Context) error
+	Clock   Clock
+	Logger  *slog.Logger
+	Metrics *Metrics
+	Hold    time.Duration // how long to wait for a leader; default 10 s
 }
 
 // Reports serves the report service.
@@ -125,6 +130,11 @@ func (s *Reports) serve(ctx context.Context, kind, method string,
 	handle func(context.Context) (verdict, *shared.TStatus, error),
 ) (*shared.TStatus, error) {
 	began := s.cfg.Clock.Now()
+	if err := s.admit(ctx, kind); err != nil {
+		s.cfg.Metrics.reports.WithLabelValues(kind, string(fateRefused)).Inc()
+		s.cfg.Metrics.answered(serviceReport, method, "UNAUTHENTICATED", s.cfg.Clock.Now().Sub(began))
+		return nil, err
+	}
 	v, forwarded, err := handle(ctx)
 	took := s.cfg.Clock.Now().Sub(began)
 	if err != nil {
@@ -142,17 +152,43 @@ func (s *Reports) serve(ctx context.Context, kind, method string,
 	return v.status(), nil
 }
 
+// admit refuses a call over a connection whose certificate will not do any more. Its sender is told so by
+// an exception: what it reports may well be true, and it sends it again over a new connection.
+func (s *Reports) admit(ctx context.Context, kind string) error {
+	if s.cfg.Admit == nil || forwarded(ctx) {
+		return nil
+	}
+	err := s.cfg.Admit(ctx)
+	if err == nil {
+		return nil
+	}
+	if s.mayLog(ctx) {
+		s.cfg.Logger.WarnContext(ctx, "a report was refused because of its sender's certificate; its sender will try again", "kind", kind,
+			"error", err.Error(), "peer", thriftnet.Peer(ctx))
+	}
+	return fmt.Errorf("the report was not recorded; send it again over a new connection: %w", err)
+}
+
+// mayLog reports whether there may be another line about a report that was not taken: whoever can connect
+// could fill the disk, and the metric counts them all.
+func (s *Reports) mayLog(ctx context.Context) bool {
+	if !s.drops.Allow() {
+		s.silenced.Add(1)
+		return false
+	}
+	if n := s.silenced.Swap(0); n > 0 {
+		s.cfg.Logger.WarnContext(ctx, "more reports were dropped than are logged one by one", "not_logged", n)
+	}
+	return true
+}
+
 // log says what became of a report. Nothing a report carries goes into the log but its job's number.
 func (s *Reports) log(ctx context.Context, kind string, v verdict) {
 	level := slog.LevelInfo
 	if v.dropped() {
 		level = slog.LevelWarn
-		if !s.drops.Allow() { // whoever can connect could fill the disk; the metric counts them all
-			s.silenced.Add(1)
+		if !s.mayLog(ctx) {
 			return
-		}
-		if n := s.silenced.Swap(0); n > 0 {
-			s.cfg.Logger.WarnContext(ctx, "more reports were dropped than are logged one by one", "not_logged", n)
 		}
 	}
 	s.cfg.Logger.Log(ctx, level, "report from a backend", "kind", kind, "fate", string(v.fate), "job", int64(v.job),

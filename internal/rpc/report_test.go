@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apache/thrift/lib/go/thrift"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/lancemaster/lancemaster/gen-go/report"
@@ -446,5 +447,45 @@ func TestReportMessagesAreSanitizedAndBounded(t *testing.T) {
 	message := b.record(t, r.ID).Result.Message
 	if len(message) > job.MaxMessage || strings.ContainsAny(message, "\n\x1b") || strings.Contains(message, "hunter2") {
 		t.Errorf("stored %q", message)
+	}
+}
+
+// A connection whose certificate will not do: the call fails, so that the backend tries again, and nothing
+// is decided. What another master forwards was judged there.
+func TestReportsAreRefusedByTheirConnection(t *testing.T) {
+	b := newBench(t)
+	var refused error
+	b.reports.cfg.Admit = func(context.Context) error { return refused }
+	reports, _ := serveBoth(t, b)
+	client := report.NewReportServiceClient(connect(t, reports.Addr()))
+	r := b.running(t, "a")
+	refused = errors.New("the certificate of be-1 expired")
+	_, err := client.ReportLanceIndexJobResult_(t.Context(), reportOf(r, nativeOK))
+	var x thrift.TApplicationException
+	if !errors.As(err, &x) || !strings.Contains(x.Error(), "send it again over a new connection") || !strings.Contains(x.Error(), "be-1 expired") {
+		t.Errorf("answered %v", err)
+	}
+	_, err = client.ReportLanceIndexJobTermination(t.Context(), terminationOf(r, reaped))
+	if !errors.As(err, &x) {
+		t.Errorf("answered %v", err)
+	}
+	if got := b.record(t, r.ID); got.Revision != r.Revision || len(b.commands()) != 0 || len(b.latched) != 0 {
+		t.Errorf("the job is %+v, proposed %v, closed latches %v", got, b.commands(), b.latched)
+	}
+	for _, kind := range []string{kindResult, kindTermination} {
+		if got := testutil.ToFloat64(b.reports.cfg.Metrics.reports.WithLabelValues(kind, string(fateRefused))); got != 1 {
+			t.Errorf("%v refused reports of kind %s are counted, want 1", got, kind)
+		}
+	}
+	if said := b.log.String(); strings.Count(said, "because of its sender's certificate") != 2 || !strings.Contains(said, "127.0.0.1:") || strings.Contains(said, secret) {
+		t.Errorf("the log says %s", said)
+	}
+	_, err = b.reports.ReportLanceIndexJobResult_(context.WithValue(t.Context(), forwardedKey{}, true), reportOf(r, nativeOK))
+	if err != nil || b.record(t, r.ID).State != job.StateCommitted {
+		t.Errorf("what another master forwards: %v", err)
+	}
+	refused = nil
+	if _, err := client.ReportLanceIndexJobResult_(t.Context(), reportOf(r, nativeOK)); err != nil {
+		t.Errorf("with a certificate that will do: %v", err)
 	}
 }

@@ -128,7 +128,8 @@ func (c *conn) request(t *transport) (more bool) {
 	defer cancel()
 	w := &watch{conn: c, transport: t, gone: make(chan struct{})}
 	defer w.stop()
-	ctx = context.WithValue(ctx, requestKey{}, request{peer: c.peer, tls: c.tls, draining: s.draining, gone: w.gone})
+	var last atomic.Bool
+	ctx = context.WithValue(ctx, requestKey{}, request{peer: c.peer, tls: c.tls, draining: s.draining, gone: w.gone, last: &last})
 	if err := c.nc.SetReadDeadline(time.Now().Add(s.cfg.ReadTimeout)); err != nil {
 		return false
 	}
@@ -158,7 +159,7 @@ func (c *conn) request(t *transport) (more bool) {
 		}
 		return writeException(ctx, out.TProtocol, method, seq, thrift.UNKNOWN_METHOD, textUnknownMethod) == nil
 	}
-	return c.process(ctx, function, seq, in, out)
+	return c.process(ctx, function, seq, in, out) && !last.Load()
 }
 
 // maxMethodName bounds the name of a method: it is echoed in the answer.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"sync/atomic"
 )
 
 // errTimeout is the cause of a request's context when its time is over.
@@ -16,6 +17,7 @@ type request struct {
 	tls      *tls.ConnectionState
 	draining <-chan struct{}
 	gone     <-chan struct{}
+	last     *atomic.Bool
 }
 
 // Peer returns the address of whoever made the request that ctx is of; empty outside of one.
@@ -43,4 +45,12 @@ func Draining(ctx context.Context) <-chan struct{} {
 func Gone(ctx context.Context) <-chan struct{} {
 	r, _ := ctx.Value(requestKey{}).(request)
 	return r.gone
+}
+
+// CloseAfter has the connection that brought the request that ctx is of closed once the request is
+// answered, because a new one may fare better. It does nothing outside of a request.
+func CloseAfter(ctx context.Context) {
+	if r, ok := ctx.Value(requestKey{}).(request); ok {
+		r.last.Store(true)
+	}
 }

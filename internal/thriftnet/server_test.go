@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"runtime"
@@ -294,5 +295,29 @@ func TestHandlerErrorsGoOutAsTheyAre(t *testing.T) {
 	}
 	if seen.count(IncidentUnreadable) != 0 {
 		t.Error("a handler's error counts as an unreadable request")
+	}
+}
+
+// A handler may have its answer be the connection's last.
+func TestCloseAfter(t *testing.T) {
+	CloseAfter(t.Context()) // outside of a request: nothing
+	s, _ := start(t, handler{result: func(ctx context.Context, r *report.TLanceIndexJobReport) (*shared.TStatus, error) {
+		if r.InvocationID == "last" {
+			CloseAfter(ctx)
+			return nil, errors.New("not this way")
+		}
+		return ok(), nil
+	}}, nil)
+	c := raw(t, s)
+	last := sample()
+	last.InvocationID = "last"
+	one := reportBytes(t, Binary, last)
+	write(t, c, append(append([]byte{}, one...), one...))
+	if err := c.SetReadDeadline(time.Now().Add(bound)); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(c)
+	if got := strings.Count(string(answer), "not this way"); got != 1 {
+		t.Errorf("%d answers, want one and the end: %v", got, err)
 	}
 }

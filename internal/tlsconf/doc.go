@@ -5,8 +5,10 @@
 // change. What it promises:
 //
 //   - A new connection is made with what was loaded last, on both sides of it: a server's certificate,
-//     a client's certificate, and the CAs that the other side is held against. A connection that stands
-//     is left alone.
+//     a client's certificate, and the CAs that the other side is held against. No connection that
+//     stands is closed for it.
+//   - Whoever serves a connection that stands asks Recheck at each of its requests, and so refuses a
+//     certificate that has expired since the handshake, or whose CA is trusted no longer.
 //   - What cannot be loaded changes nothing: files that do not fit each other, an expired certificate,
 //     a certificate of another node. The error says so, and so do a metric and one line in the log.
 //   - Sessions are never resumed. A ticket would let a client in by what was true when the ticket was

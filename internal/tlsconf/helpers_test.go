@@ -129,7 +129,7 @@ func write(t *testing.T, path string, content []byte) {
 // open opens a Source that is only reloaded on demand.
 func open(t *testing.T, p *place, change ...func(*tlsconf.Config)) *tlsconf.Source {
 	t.Helper()
-	cfg := tlsconf.Config{Use: tlsconf.UseAdmin, Files: p.Files, Interval: -1}
+	cfg := tlsconf.Config{Uses: []tlsconf.Use{tlsconf.UseAdmin}, Files: p.Files, Interval: -1}
 	for _, f := range change {
 		f(&cfg)
 	}

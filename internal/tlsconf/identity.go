@@ -79,7 +79,9 @@ const (
 	ReasonUnknownRole   Reason = "unknown_role"
 	ReasonWrongRole     Reason = "wrong_role"
 	ReasonBadName       Reason = "bad_name"
-	ReasonBadNode       Reason = "bad_node" // no node id where one is needed, several, or another's
+	ReasonBadNode       Reason = "bad_node"  // no node id where one is needed, several, or another's
+	ReasonExpired       Reason = "expired"   // of a connection that stands, as the next
+	ReasonUntrusted     Reason = "untrusted" // its CA is trusted no longer
 )
 
 // IdentityError says that a certificate does not name a holder as it should.

@@ -7,10 +7,11 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"time"
+
+	"github.com/lancemaster/lancemaster/internal/smallfile"
 )
 
 // maxFile bounds each file, in bytes.
@@ -48,35 +49,11 @@ func (f Files) read() (content, error) {
 			continue
 		}
 		var err error
-		if *one.into, err = readFile(one.path); err != nil {
+		if *one.into, _, err = smallfile.Read(one.path, maxFile); err != nil {
 			return content{}, fmt.Errorf("cannot read the %s file: %w", one.what, err)
 		}
 	}
 	return c, nil
-}
-
-// readFile reads a small regular file. Anything else might never end, or never begin.
-func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(b) > maxFile {
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxFile)
-	}
-	return b, nil
 }
 
 // digest tells one content from another without keeping the key.
@@ -91,9 +68,10 @@ func (c content) digest() [sha256.Size]byte {
 
 // loaded is what connections are made with. It is never changed, only replaced.
 type loaded struct {
-	cert     *tls.Certificate // nil: none is named
-	pool     *x509.CertPool   // nil: none is named
-	notAfter time.Time        // the first end among the certificate's chain; zero without a certificate
+	cert     *tls.Certificate           // nil: none is named
+	pool     *x509.CertPool             // nil: none is named
+	roots    map[[sha256.Size]byte]bool // the certificates in pool, by what they hash to
+	notAfter time.Time                  // the first end among the certificate's chain; zero without a certificate
 }
 
 // load makes sense of the files' content. Its errors hold nothing of the key.
@@ -124,7 +102,7 @@ func (f Files) load(c content, now time.Time) (*loaded, error) {
 	}
 	if f.CA != "" {
 		var err error
-		if l.pool, err = pool(c.ca); err != nil {
+		if l.pool, l.roots, err = pool(c.ca); err != nil {
 			return nil, fmt.Errorf("the CA file %s: %w", f.CA, err)
 		}
 	}
@@ -133,31 +111,31 @@ func (f Files) load(c content, now time.Time) (*loaded, error) {
 
 // pool reads a bundle of CAs. A bundle that is half understood would refuse people for no reason that
 // anybody could see, so everything in it must be a CA's certificate.
-func pool(bundle []byte) (*x509.CertPool, error) {
-	out, n := x509.NewCertPool(), 0
-	for {
+func pool(bundle []byte) (out *x509.CertPool, roots map[[sha256.Size]byte]bool, err error) {
+	out, roots = x509.NewCertPool(), map[[sha256.Size]byte]bool{}
+	for n := 1; ; n++ {
 		var block *pem.Block
 		block, bundle = pem.Decode(bundle)
 		if block == nil {
 			break
 		}
 		if block.Type != "CERTIFICATE" {
-			return nil, fmt.Errorf("it holds a block %.40q; only certificates belong there", block.Type)
+			return nil, nil, fmt.Errorf("it holds a block %.40q; only certificates belong there", block.Type)
 		}
 		ca, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, fmt.Errorf("certificate %d in it cannot be read: %w", n+1, err)
+			return nil, nil, fmt.Errorf("certificate %d in it cannot be read: %w", n, err)
 		}
 		if !ca.IsCA {
-			return nil, fmt.Errorf("certificate %d in it, %.128q, is no CA's; name the certificate that signed the others", n+1, ca.Subject.CommonName)
+			return nil, nil, fmt.Errorf("certificate %d in it, %.128q, is no CA's; name the certificate that signed the others", n, ca.Subject.CommonName)
 		}
 		out.AddCert(ca)
-		n++
+		roots[sha256.Sum256(ca.Raw)] = true
 	}
-	if n == 0 {
-		return nil, errors.New("it holds no certificate in PEM")
+	if len(roots) == 0 {
+		return nil, nil, errors.New("it holds no certificate in PEM")
 	}
-	return out, nil
+	return out, roots, nil
 }
 
 // openToOthers reports whether others than its owner may read the key file.

@@ -48,20 +48,30 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, errors.Join(registerer.Register(m.expiry), registerer.Register(m.success), registerer.Register(m.loaded))
 }
 
-func (m *Metrics) took(use Use, l *loaded, now time.Time) {
-	if !l.notAfter.IsZero() {
-		m.expiry.WithLabelValues(string(use)).Set(float64(l.notAfter.Unix()))
+func (m *Metrics) took(uses []Use, l *loaded, now time.Time) {
+	for _, use := range uses {
+		if !l.notAfter.IsZero() {
+			m.expiry.WithLabelValues(string(use)).Set(float64(l.notAfter.Unix()))
+		}
+		m.loaded.WithLabelValues(string(use)).Set(float64(now.UnixMilli()) / 1000)
 	}
-	m.success.WithLabelValues(string(use)).Set(1)
-	m.loaded.WithLabelValues(string(use)).Set(float64(now.UnixMilli()) / 1000)
+	m.again(uses)
 }
 
-func (m *Metrics) failed(use Use) { m.success.WithLabelValues(string(use)).Set(0) }
+func (m *Metrics) failed(uses []Use) { m.succeeded(uses, 0) }
 
-func (m *Metrics) again(use Use) { m.success.WithLabelValues(string(use)).Set(1) }
+func (m *Metrics) again(uses []Use) { m.succeeded(uses, 1) }
 
-func (m *Metrics) forget(use Use) {
+func (m *Metrics) succeeded(uses []Use, value float64) {
+	for _, use := range uses {
+		m.success.WithLabelValues(string(use)).Set(value)
+	}
+}
+
+func (m *Metrics) forget(uses []Use) {
 	for _, v := range []*prometheus.GaugeVec{m.expiry, m.success, m.loaded} {
-		v.DeleteLabelValues(string(use))
+		for _, use := range uses {
+			v.DeleteLabelValues(string(use))
+		}
 	}
 }

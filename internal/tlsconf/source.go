@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,10 +14,13 @@ import (
 
 // Config says what a Source loads.
 type Config struct {
-	Use   Use
+	// Uses are what the files are for: one Source serves them all, so that they change together and a
+	// fault is told once.
+	Uses  []Use
 	Files Files
 	// Node is this master's node id. Where it is set, only a certificate of the role master that names
-	// this node is loaded, so that a certificate of another node is found out here and not by peers.
+	// this node is loaded, whatever for, so that a certificate of another node is found out here and
+	// not by peers.
 	Node string
 	// Interval is how often the files are looked at; default 30 s, negative: never but by Reload.
 	Interval time.Duration
@@ -27,7 +31,7 @@ type Config struct {
 const defaultInterval = 30 * time.Second
 
 // closeGrace is how long Close waits for a read of the files that hangs.
-const closeGrace = 5 * time.Second
+const closeGrace = time.Second
 
 // Source holds a certificate, its key and a bundle of CAs, and keeps them up to date. It is safe for
 // concurrent use.
@@ -37,7 +41,7 @@ type Source struct {
 
 	mu       sync.Mutex        // one load at a time; guards what follows
 	inUse    [sha256.Size]byte // of the files that current was loaded from
-	lastSaid string            // the newest failure that was logged; empty when the files are in use
+	lastSaid string            // the newest failure that was told; empty when the files are in use
 
 	stop chan struct{}
 	once sync.Once
@@ -59,11 +63,16 @@ func Open(cfg Config) (*Source, error) {
 		}
 		cfg.Metrics = m
 	}
-	if !cfg.Use.known() {
-		return nil, fmt.Errorf("%q is no use of a certificate", cfg.Use)
+	if len(cfg.Uses) == 0 {
+		return nil, errors.New("a certificate that is for no use")
+	}
+	for _, use := range cfg.Uses {
+		if !use.known() {
+			return nil, fmt.Errorf("%q is no use of a certificate", use)
+		}
 	}
 	if err := cfg.Files.check(); err != nil {
-		return nil, fmt.Errorf("TLS of the %s connections: %w", cfg.Use, err)
+		return nil, fmt.Errorf("TLS of the %s connections: %w", cfg.uses(), err)
 	}
 	s := &Source{cfg: cfg, stop: make(chan struct{}), done: make(chan struct{})}
 	c, err := cfg.Files.read()
@@ -71,8 +80,8 @@ func Open(cfg Config) (*Source, error) {
 		err = s.take(c)
 	}
 	if err != nil {
-		cfg.Metrics.forget(cfg.Use)
-		return nil, fmt.Errorf("TLS of the %s connections: %w", cfg.Use, err)
+		cfg.Metrics.forget(cfg.Uses)
+		return nil, fmt.Errorf("TLS of the %s connections: %w", cfg.uses(), err)
 	}
 	if cfg.Interval < 0 {
 		close(s.done)
@@ -80,6 +89,15 @@ func Open(cfg Config) (*Source, error) {
 	}
 	go s.watch()
 	return s, nil
+}
+
+// uses names what the files are for.
+func (c Config) uses() string {
+	names := make([]string, len(c.Uses))
+	for i, use := range c.Uses {
+		names[i] = string(use)
+	}
+	return strings.Join(names, ", ")
 }
 
 // Close ends the watch. Configurations made before keep working, with what was loaded last.
@@ -91,7 +109,7 @@ func (s *Source) Close() error {
 	case <-s.done:
 		return nil
 	case <-timer.C:
-		return fmt.Errorf("a read of the TLS files of the %s connections did not end within %s", s.cfg.Use, closeGrace)
+		return fmt.Errorf("a read of the TLS files of the %s connections did not end within %s", s.cfg.uses(), closeGrace)
 	}
 }
 
@@ -104,43 +122,50 @@ func (s *Source) watch() {
 		case <-s.stop:
 			return
 		case <-ticker.C:
-			_ = s.Reload() // it is logged, once, and shown by the metric
+			if news, err := s.look(); news {
+				s.cfg.Logger.Error("cannot load changed TLS files", "uses", s.cfg.uses(), "error", err.Error())
+			}
 		}
 	}
 }
 
 // Reload looks at the files now, and loads them when they are not those in use. After an error new
-// connections are made with what was loaded before.
+// connections are made with what was loaded before. The error is for the caller to tell: the watch does not
+// repeat it.
 func (s *Source) Reload() error {
+	_, err := s.look()
+	return err
+}
+
+// look is Reload; news reports that the fault was not there at the look before.
+func (s *Source) look() (news bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c, err := s.cfg.Files.read()
 	if err == nil {
 		if c.digest() == s.inUse {
 			s.wellAgain()
-			return nil
+			return false, nil
 		}
 		err = s.take(c)
 	}
 	if err == nil {
-		return nil
+		return false, nil
 	}
-	err = fmt.Errorf("TLS of the %s connections: %w; what was loaded before stays in use", s.cfg.Use, err)
-	s.cfg.Metrics.failed(s.cfg.Use)
-	if said := err.Error(); said != s.lastSaid {
-		s.lastSaid = said
-		s.cfg.Logger.Error("cannot load changed TLS files", "use", s.cfg.Use, "error", said)
-	}
-	return err
+	err = fmt.Errorf("TLS of the %s connections: %w; what was loaded before stays in use", s.cfg.uses(), err)
+	s.cfg.Metrics.failed(s.cfg.Uses)
+	news = err.Error() != s.lastSaid
+	s.lastSaid = err.Error()
+	return news, err
 }
 
 // wellAgain notes that the files are those in use, perhaps after a time when they were not.
 func (s *Source) wellAgain() {
 	if s.lastSaid != "" {
 		s.lastSaid = ""
-		s.cfg.Logger.Info("the TLS files are again those in use", "use", s.cfg.Use)
+		s.cfg.Logger.Info("the TLS files are again those in use", "uses", s.cfg.uses())
 	}
-	s.cfg.Metrics.again(s.cfg.Use)
+	s.cfg.Metrics.again(s.cfg.Uses)
 }
 
 // take puts a content of the files into use.
@@ -164,13 +189,13 @@ func (s *Source) take(c content) error {
 	}
 	s.current.Store(l)
 	s.inUse, s.lastSaid = c.digest(), ""
-	s.cfg.Metrics.took(s.cfg.Use, l, now)
+	s.cfg.Metrics.took(s.cfg.Uses, l, now)
 	if l.cert != nil {
-		s.cfg.Logger.Info("TLS certificate loaded", "use", s.cfg.Use, "file", s.cfg.Files.Cert,
+		s.cfg.Logger.Info("TLS certificate loaded", "uses", s.cfg.uses(), "file", s.cfg.Files.Cert,
 			"name", l.cert.Leaf.Subject.CommonName, "not_after", l.notAfter.UTC().Format(time.RFC3339))
 		if mode, open := openToOthers(s.cfg.Files.Key); open {
 			s.cfg.Logger.Warn("a TLS key may be read by others than its owner; set its mode to 0600",
-				"use", s.cfg.Use, "file", s.cfg.Files.Key, "mode", fmt.Sprintf("%#o", mode))
+				"uses", s.cfg.uses(), "file", s.cfg.Files.Key, "mode", fmt.Sprintf("%#o", mode))
 		}
 	}
 	return nil
@@ -225,11 +250,11 @@ func (s *Source) Server(o ServerOptions) (*tls.Config, error) {
 	now := s.current.Load()
 	switch {
 	case now.cert == nil:
-		return nil, fmt.Errorf("TLS of the %s connections: a server needs a certificate; name its file and its key's", s.cfg.Use)
+		return nil, fmt.Errorf("TLS of the %s connections: a server needs a certificate; name its file and its key's", s.cfg.uses())
 	case o.Clients != ClientsNone && now.pool == nil:
-		return nil, fmt.Errorf("TLS of the %s connections: clients' certificates can be verified only against a CA file; name it", s.cfg.Use)
+		return nil, fmt.Errorf("TLS of the %s connections: clients' certificates can be verified only against a CA file; name it", s.cfg.uses())
 	case o.Clients == ClientsNone && o.Role != "":
-		return nil, fmt.Errorf("TLS of the %s connections: a role is expected of clients that are not asked for a certificate", s.cfg.Use)
+		return nil, fmt.Errorf("TLS of the %s connections: a role is expected of clients that are not asked for a certificate", s.cfg.uses())
 	}
 	config := s.server(o)
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.server(o), nil }
