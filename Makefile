@@ -226,7 +226,7 @@ nextlevel: ## Test the journal's next feature level
 
 # A module of its own, since the API's types need many others.
 .PHONY: k8s-test
-k8s-test: ## Hold the Kubernetes manifests to the API's types
+k8s-test: ## Hold the Kubernetes manifests and the compose file to their types
 	$(GO) -C .ci/k8stest vet ./...
 	$(GO) -C .ci/k8stest test -count=1 -timeout 3m ./...
 

@@ -1,4 +1,4 @@
-// Package k8stest holds the Kubernetes manifests to the API's own types. It is a module of its own, since
+// Package k8stest holds the Kubernetes manifests and the compose file to their own types. It is a module of its own, since
 // those need many others.
 package k8stest
 
