@@ -13,6 +13,7 @@ import (
 
 	"github.com/lancemaster/lancemaster/gen-go/admin"
 	"github.com/lancemaster/lancemaster/gen-go/shared"
+	"github.com/lancemaster/lancemaster/internal/programs"
 	"github.com/lancemaster/lancemaster/internal/thriftnet"
 )
 
@@ -167,7 +168,7 @@ func idsOf(jobs []*admin.TJob) []int64 {
 func (m *master) until(id int64, cond func(*admin.TJob) (missing string)) *admin.TJob {
 	m.t.Helper()
 	var j *admin.TJob
-	eventually(m.t, patience, func() string {
+	programs.Eventually(m.t, patience, func() string {
 		j = m.job(id)
 		if missing := cond(j); missing != "" {
 			return fmt.Sprintf("job %d: %s; it is %v", id, missing, j)
@@ -240,7 +241,7 @@ func (m *master) changeCatalog(r *admin.TPutCatalogRequest) *admin.TCatalog {
 // register adds the backend and waits until it is alive.
 func (m *master) register(b *scriptedBackend) int64 {
 	m.t.Helper()
-	r := &admin.TAddBackendRequest{Ctx: caller(), Host: ptr("127.0.0.1"), BePort: ptr(int32(port(b.be))), HeartbeatPort: ptr(int32(port(b.beat)))}
+	r := &admin.TAddBackendRequest{Ctx: caller(), Host: ptr("127.0.0.1"), BePort: ptr(int32(b.BePort())), HeartbeatPort: ptr(int32(b.HeartbeatPort()))}
 	added := need(m.t, m, "adding a backend", func(ctx context.Context, c *admin.AdminServiceClient) (*admin.TBackend, error) {
 		return c.AddBackend(ctx, r)
 	})
@@ -257,7 +258,7 @@ func (m *master) backends() []*admin.TBackend {
 
 func (m *master) untilAlive(id int64) {
 	m.t.Helper()
-	eventually(m.t, patience, func() string {
+	programs.Eventually(m.t, patience, func() string {
 		for _, b := range m.backends() {
 			if b.BackendID == id && b.Alive {
 				return ""

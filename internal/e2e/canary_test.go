@@ -17,6 +17,7 @@ import (
 
 	"github.com/lancemaster/lancemaster/gen-go/admin"
 	"github.com/lancemaster/lancemaster/gen-go/shared"
+	"github.com/lancemaster/lancemaster/internal/scripted"
 )
 
 // The secrets that a node is given to use. None may be seen outside of what goes to the backend.
@@ -59,19 +60,19 @@ func TestCanary(t *testing.T) {
 	}
 
 	known := []string{tokenSecret, optionSecret, envSecret, refreshSecret}
-	for i, a := range []answer{{}, {cut: true}, {status: shared.TStatusCode_CANCELLED, text: "no"}} {
-		b.always(a)
+	for i, a := range []scripted.Answer{{}, {Cut: true}, {Status: shared.TStatusCode_CANCELLED, Text: "no"}} {
+		b.Always(a)
 		id := m.admit(createRemote("remote", "s3://bucket/t", fmt.Sprintf("i%d", i)))
 		d := b.expectSend(id)
 		if d.StorageOptions["aws_secret_access_key"] != optionSecret || d.StorageOptions["aws_session_token"] != envSecret {
 			t.Fatal("the secrets did not reach the backend")
 		}
 		known = append(known, d.GetInvocationSecret())
-		forged := resultOf(d, shared.TLanceIndexResultCode_NATIVE_OK)
+		forged := scripted.ResultOf(d, shared.TLanceIndexResultCode_NATIVE_OK)
 		forged.InvocationID += "x"
 		if i < 2 {
 			b.report(forged)
-			b.report(resultOf(d, shared.TLanceIndexResultCode_NATIVE_OK))
+			b.report(scripted.ResultOf(d, shared.TLanceIndexResultCode_NATIVE_OK))
 		}
 		m.until(id, func(j *admin.TJob) string {
 			if j.State < admin.TJobState_COMMITTED {
@@ -117,14 +118,14 @@ func TestCanary(t *testing.T) {
 		_, body := m.getHTTP(page)
 		look(page, []byte(body))
 	}
-	if cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", m.proc.pid())); err == nil {
+	if cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", m.proc.Pid())); err == nil {
 		look("the command line", cmdline)
 	}
 	first := m.proc
 	m.terminate()
 	m.start() // what the journal makes at a start is looked at too
 	m.kill()
-	look("the log", []byte(first.out.String()+m.proc.out.String()))
+	look("the log", []byte(first.Out()+m.proc.Out()))
 	lookIntoFiles(t, m.dir, look)
 }
 

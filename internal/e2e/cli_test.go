@@ -15,15 +15,15 @@ import (
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	r := runProgram(t, "lancemaster", nil, "version")
-	if r.code != 0 || !strings.HasPrefix(r.stdout, "lancemaster ") {
+	if r.Code != 0 || !strings.HasPrefix(r.Stdout, "lancemaster ") {
 		t.Errorf("version: %s", r)
 	}
 	r = runProgram(t, "lancemaster", nil, "version", "-o", "json")
 	var v map[string]any
-	if err := json.Unmarshal([]byte(r.stdout), &v); r.code != 0 || err != nil || len(v) == 0 {
+	if err := json.Unmarshal([]byte(r.Stdout), &v); r.Code != 0 || err != nil || len(v) == 0 {
 		t.Errorf("version -o json: %v, %s", err, r)
 	}
-	if r := runProgram(t, "lanceworker-stub", nil, "--version"); r.code != 0 || r.stdout == "" {
+	if r := runProgram(t, "lanceworker-stub", nil, "--version"); r.Code != 0 || r.Stdout == "" {
 		t.Errorf("lanceworker-stub --version: %s", r)
 	}
 }
@@ -33,8 +33,8 @@ func TestCompletion(t *testing.T) {
 	t.Parallel()
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		r := runProgram(t, "lancemaster", nil, "completion", shell)
-		if r.code != 0 || len(r.stdout) < 1000 {
-			t.Errorf("completion %s: exit code %d, %d bytes, %s", shell, r.code, len(r.stdout), r.stderr)
+		if r.Code != 0 || len(r.Stdout) < 1000 {
+			t.Errorf("completion %s: exit code %d, %d bytes, %s", shell, r.Code, len(r.Stdout), r.Stderr)
 			continue
 		}
 		path, err := exec.LookPath(shell)
@@ -42,16 +42,16 @@ func TestCompletion(t *testing.T) {
 			continue
 		}
 		check := exec.CommandContext(t.Context(), path, "-n")
-		check.Stdin = strings.NewReader(r.stdout)
+		check.Stdin = strings.NewReader(r.Stdout)
 		if out, err := check.CombinedOutput(); err != nil {
 			t.Errorf("%s -n refuses its completion script: %v\n%s", shell, err, out)
 		}
 	}
-	if r := runProgram(t, "lancemaster", nil, "completion", "csh"); r.code != 2 {
+	if r := runProgram(t, "lancemaster", nil, "completion", "csh"); r.Code != 2 {
 		t.Errorf("completion csh: want exit code 2, %s", r)
 	}
 	r := runProgram(t, "lancemaster", nil, "__complete", "job", "wait", "1", "--for", "")
-	if r.code != 0 || !strings.Contains(r.stdout, "terminal") || !strings.Contains(r.stdout, "resolved") {
+	if r.Code != 0 || !strings.Contains(r.Stdout, "terminal") || !strings.Contains(r.Stdout, "resolved") {
 		t.Errorf("completing job wait --for: %s", r)
 	}
 }
@@ -67,13 +67,13 @@ func TestHelp(t *testing.T) {
 	visit = func(path []string) {
 		seen++
 		r := runProgram(t, "lancemaster", nil, append(path, "--help")...)
-		if r.code != 0 || r.stderr != "" {
+		if r.Code != 0 || r.Stderr != "" {
 			t.Errorf("%q --help: %s", path, r)
 		}
-		_, list, isGroup := strings.Cut(r.stdout, "Available Commands:")
+		_, list, isGroup := strings.Cut(r.Stdout, "Available Commands:")
 		if !isGroup {
-			if !strings.Contains(strings.ToLower(r.stdout), "exit status:") {
-				t.Errorf("%q --help does not say how it exits:\n%s", path, r.stdout)
+			if !strings.Contains(strings.ToLower(r.Stdout), "exit status:") {
+				t.Errorf("%q --help does not say how it exits:\n%s", path, r.Stdout)
 			}
 			return
 		}
@@ -115,7 +115,7 @@ func TestUsage(t *testing.T) {
 		{"dev --nope", "nope"},
 	} {
 		r := runProgram(t, "lancemaster", []string{"LANCEMASTER_ADDR=127.0.0.1:1"}, strings.Fields(c.args)...)
-		if r.code != 2 || r.stdout != "" || !strings.Contains(r.stderr, c.says) || !strings.Contains(r.stderr, "lancemaster: ") {
+		if r.Code != 2 || r.Stdout != "" || !strings.Contains(r.Stderr, c.says) || !strings.Contains(r.Stderr, "lancemaster: ") {
 			t.Errorf("lancemaster %s: want exit code 2 and %q on standard error, %s", c.args, c.says, r)
 		}
 	}

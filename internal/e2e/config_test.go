@@ -43,15 +43,15 @@ func TestBadConfiguration(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
 			args := append([]string{"serve", "--config", writeConfig(t, c.yaml)}, serveFlags(t, dir, c.yaml)...)
 			r := runProgram(t, "lancemaster", c.env, append(args, c.flags...)...)
-			if r.code != 1 && r.code != 2 {
+			if r.Code != 1 && r.Code != 2 {
 				t.Errorf("want exit code 1 or 2: %s", r)
 			}
 			for _, text := range c.says {
-				if !strings.Contains(r.stderr, text) {
-					t.Errorf("the error does not say %q: %s", text, r.stderr)
+				if !strings.Contains(r.Stderr, text) {
+					t.Errorf("the error does not say %q: %s", text, r.Stderr)
 				}
 			}
-			if strings.Contains(r.stderr+r.stdout, "hunter2") {
+			if strings.Contains(r.Stderr+r.Stdout, "hunter2") {
 				t.Errorf("the error shows what may be a secret: %s", r)
 			}
 		})
@@ -93,7 +93,7 @@ func TestSecondProcess(t *testing.T) {
 	t.Parallel()
 	m := startMaster(t)
 	r := runProgram(t, "lancemaster", nil, append([]string{"serve"}, serveFlags(t, m.dir, "")...)...)
-	if r.code != 1 || !strings.Contains(r.stderr, m.dir) {
+	if r.Code != 1 || !strings.Contains(r.Stderr, m.dir) {
 		t.Errorf("a second process on one data directory: want exit code 1 and the directory's name, %s", r)
 	}
 	if s, err := m.status(); err != nil || !s.Ready {
@@ -101,7 +101,7 @@ func TestSecondProcess(t *testing.T) {
 	}
 	m.terminate()
 	r = runProgram(t, "lancemaster", nil, append([]string{"serve", "--node-id", "other"}, serveFlags(t, m.dir, "")...)...)
-	if r.code != 1 || !strings.Contains(r.stderr, "master-1") {
+	if r.Code != 1 || !strings.Contains(r.Stderr, "master-1") {
 		t.Errorf("another node id on a used data directory: want exit code 1 and the owner's name, %s", r)
 	}
 	m.start()
@@ -118,7 +118,7 @@ func TestTakenPort(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	for _, flag := range []string{"--admin-listen", "--report-listen", "--http-listen", "--raft-listen"} {
 		r := runProgram(t, "lancemaster", nil, append(append([]string{"serve"}, serveFlags(t, dir, "")...), flag, l.Addr().String())...)
-		if r.code != 1 || !strings.Contains(r.stderr, l.Addr().String()) {
+		if r.Code != 1 || !strings.Contains(r.Stderr, l.Addr().String()) {
 			t.Errorf("%s on a taken port: want exit code 1 and the address, %s", flag, r)
 		}
 	}
@@ -128,13 +128,13 @@ func TestTakenPort(t *testing.T) {
 func TestListenerWarning(t *testing.T) {
 	t.Parallel()
 	m := startMaster(t)
-	if out := m.proc.out.String(); warnsOfListener.MatchString(out) {
+	if out := m.proc.Out(); warnsOfListener.MatchString(out) {
 		t.Errorf("a node on loopback warns:\n%s", out)
 	}
 	open := newMaster(t)
 	open.http = "0.0.0.0:0"
 	open.start()
-	open.proc.expectLine(warnsOfListener.String())
+	open.proc.ExpectLine(warnsOfListener.String())
 }
 
 var warnsOfListener = regexp.MustCompile(`(?m)level=WARN .*http\.listen`)

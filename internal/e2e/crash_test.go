@@ -18,6 +18,8 @@ import (
 	"github.com/lancemaster/lancemaster/gen-go/admin"
 	"github.com/lancemaster/lancemaster/gen-go/backend"
 	"github.com/lancemaster/lancemaster/gen-go/shared"
+	"github.com/lancemaster/lancemaster/internal/programs"
+	"github.com/lancemaster/lancemaster/internal/scripted"
 )
 
 const (
@@ -106,20 +108,20 @@ func newCrash(t *testing.T, r *rand.Rand) *crash {
 	c.putCatalog("c0", "one", none())
 	c.putCatalog("c1", "two", none())
 	c.putCatalog("c2", "two", failing())
-	c.b.onSubmit(c.behave)
+	c.b.OnSubmit(c.behave)
 	c.register(c.b)
 	return c
 }
 
 // behave is a backend that does a bit of everything, the same for a job each time.
-func (c *crash) behave(d *backend.TLanceIndexJobDispatch) answer {
+func (c *crash) behave(d *backend.TLanceIndexJobDispatch) scripted.Answer {
 	h := fnv.New32a()
 	fmt.Fprint(h, d.IndexName)
 	reports := func(code shared.TLanceIndexResultCode, delay time.Duration) func(context.Context) {
 		return func(ctx context.Context) {
 			select {
 			case <-time.After(delay):
-				c.b.reportUntilTaken(ctx, resultOf(d, code))
+				c.b.ReportUntilTaken(ctx, nil, scripted.ResultOf(d, code))
 			case <-ctx.Done():
 			}
 		}
@@ -127,19 +129,19 @@ func (c *crash) behave(d *backend.TLanceIndexJobDispatch) answer {
 	delay := time.Duration(h.Sum32()>>8%100) * time.Millisecond
 	switch h.Sum32() % 10 {
 	case 0:
-		return answer{status: shared.TStatusCode_CANCELLED, text: "not today"}
+		return scripted.Answer{Status: shared.TStatusCode_CANCELLED, Text: "not today"}
 	case 1:
-		return answer{cut: true}
+		return scripted.Answer{Cut: true}
 	case 2: // accepted and never heard of again
-		return answer{}
+		return scripted.Answer{}
 	case 3:
-		return answer{then: reports(shared.TLanceIndexResultCode_NATIVE_IO, delay)}
+		return scripted.Answer{Then: reports(shared.TLanceIndexResultCode_NATIVE_IO, delay)}
 	case 4:
-		return answer{then: reports(shared.TLanceIndexResultCode_NATIVE_COMMIT_CONFLICT, 0)}
+		return scripted.Answer{Then: reports(shared.TLanceIndexResultCode_NATIVE_COMMIT_CONFLICT, 0)}
 	case 5: // the answer is lost, the report comes
-		return answer{cut: true, then: reports(shared.TLanceIndexResultCode_NATIVE_OK, delay)}
+		return scripted.Answer{Cut: true, Then: reports(shared.TLanceIndexResultCode_NATIVE_OK, delay)}
 	default:
-		return answer{then: reports(shared.TLanceIndexResultCode_NATIVE_OK, delay)}
+		return scripted.Answer{Then: reports(shared.TLanceIndexResultCode_NATIVE_OK, delay)}
 	}
 }
 
@@ -377,7 +379,7 @@ func (c *crash) checkWhole(j *admin.TJob) {
 // checkSends holds the backend's view against the master's: one send per job, journaled before it.
 func (c *crash) checkSends(byID map[int64]*admin.TJob) {
 	c.t.Helper()
-	for id, sends := range c.b.allSends() {
+	for id, sends := range c.b.AllSends() {
 		if len(sends) > 1 {
 			c.t.Errorf("job %d was sent %d times", id, len(sends))
 		}
@@ -428,7 +430,7 @@ func filters() []filter {
 // lists on either side of it.
 func (c *crash) checkAtRest() {
 	c.t.Helper()
-	eventually(c.t, patience, func() string {
+	programs.Eventually(c.t, patience, func() string {
 		before := c.list(admin.TListJobsRequest{})
 		filtered := map[string][]int64{}
 		for _, f := range filters() {
@@ -528,15 +530,15 @@ func count(jobs []*admin.TJob) map[string]int64 {
 // end lets everything that can come to an end do so, and looks once more.
 func (c *crash) end() {
 	c.t.Helper()
-	eventually(c.t, 2*patience, func() string {
+	programs.Eventually(c.t, 2*patience, func() string {
 		if n := len(c.list(admin.TListJobsRequest{States: []admin.TJobState{admin.TJobState_PENDING}})); n > 0 {
 			return fmt.Sprintf("%d jobs are still PENDING", n)
 		}
 		return ""
 	})
 	c.checkAll(-1)
-	c.t.Logf("%d submissions acknowledged, %d answers lost, %d jobs sent", c.acked, c.lost, len(c.b.allSends()))
-	if c.acked == 0 || len(c.b.allSends()) == 0 {
+	c.t.Logf("%d submissions acknowledged, %d answers lost, %d jobs sent", c.acked, c.lost, len(c.b.AllSends()))
+	if c.acked == 0 || len(c.b.AllSends()) == 0 {
 		c.t.Error("the load did not reach the master; this test checked nothing")
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lancemaster/lancemaster/gen-go/admin"
 	"github.com/lancemaster/lancemaster/internal/client"
+	"github.com/lancemaster/lancemaster/internal/programs"
 )
 
 // The way a newcomer goes: a development node, one job refused by the stub on purpose, its record and
@@ -22,14 +23,14 @@ func TestDemoPath(t *testing.T) {
 		args = append(args, "--"+service+"-listen", "127.0.0.1:0")
 	}
 	p := launch(t, "lancemaster", nil, args...)
-	m := &master{t: t, proc: p, admin: p.expectLine(`(?m)^ *admin +(\S+)`)[1]}
+	m := &master{t: t, proc: p, admin: p.ExpectLine(`(?m)^ *admin +(\S+)`)[1]}
 
 	var submitted client.Submitted
 	m.cliJSON(&submitted, createArgs(t, "demo_vec", "--request-id", "demo-1")...)
 	if submitted.Outcome != client.OutcomeAdmitted || submitted.Job == nil || submitted.Job.ID != 1 || submitted.RequestID != "demo-1" {
 		t.Fatalf("index create answered %+v", submitted)
 	}
-	if r := m.cli("job", "wait", "1", "--timeout", "30s"); r.code != 3 {
+	if r := m.cli("job", "wait", "1", "--timeout", "30s"); r.Code != 3 {
 		t.Fatalf("job wait: want exit code 3, %s", r)
 	}
 	checkDemoJob(t, m)
@@ -45,11 +46,11 @@ func TestDemoPath(t *testing.T) {
 	if repeated.Outcome != client.OutcomeExisting || repeated.Job.ID != 1 {
 		t.Errorf("the same request again: %+v", repeated)
 	}
-	if r := m.cli(createArgs(t, "demo_vec", "--wait", "")...); r.code != 3 {
+	if r := m.cli(createArgs(t, "demo_vec", "--wait", "")...); r.Code != 3 {
 		t.Errorf("index create --wait: want exit code 3, %s", r)
 	}
-	p.terminate()
-	if r := m.cli("job", "list"); r.code != 1 || !strings.Contains(r.stderr, "UNREACHABLE") {
+	p.Terminate()
+	if r := m.cli("job", "list"); r.Code != 1 || !strings.Contains(r.Stderr, "UNREACHABLE") {
 		t.Errorf("with no master: want exit code 1 and UNREACHABLE, %s", r)
 	}
 }
@@ -114,8 +115,8 @@ func TestDevAgain(t *testing.T) {
 	}
 	for round := 1; round <= 3; round++ {
 		p := launch(t, "lancemaster", nil, args...)
-		m := &master{t: t, proc: p, admin: p.expectLine(`(?m)^ *admin +(\S+)`)[1]}
-		if r := m.cli(createArgs(t, "demo_vec", "--wait", "", "--timeout", "30s")...); r.code != 3 {
+		m := &master{t: t, proc: p, admin: p.ExpectLine(`(?m)^ *admin +(\S+)`)[1]}
+		if r := m.cli(createArgs(t, "demo_vec", "--wait", "", "--timeout", "30s")...); r.Code != 3 {
 			t.Fatalf("round %d: index create --wait: want exit code 3, %s", round, r)
 		}
 		if backends := m.backends(); len(backends) != 1 || !backends[0].Alive {
@@ -125,9 +126,9 @@ func TestDevAgain(t *testing.T) {
 			t.Errorf("round %d: there are %d jobs", round, n)
 		}
 		if round == 2 {
-			p.kill()
+			p.Kill()
 		} else {
-			p.terminate()
+			p.Terminate()
 		}
 	}
 }
@@ -136,18 +137,18 @@ func TestDevAgain(t *testing.T) {
 func TestStubProgram(t *testing.T) {
 	t.Parallel()
 	stub := launch(t, "lanceworker-stub", nil, "--listen", "127.0.0.1:0", "--heartbeat-listen", "127.0.0.1:0")
-	at := stub.expectLine(`backend 127\.0\.0\.1:(\d+) heartbeat 127\.0\.0\.1:(\d+)`)
+	at := stub.ExpectLine(`backend 127\.0\.0\.1:(\d+) heartbeat 127\.0\.0\.1:(\d+)`)
 	m := startMaster(t)
 	m.cliOK("settings", "set", "admission.enabled=true", "local_datasets.allowed=true")
 	m.cliOK("catalog", "create", "local")
 	m.cliOK("backend", "add", "127.0.0.1", "--be-port", at[1], "--heartbeat-port", at[2])
-	if r := m.cli(createArgs(t, "i", "--wait", "", "--timeout", "30s")...); r.code != 3 || !strings.Contains(r.stdout+r.stderr, "NOT_IMPLEMENTED_ERROR") {
+	if r := m.cli(createArgs(t, "i", "--wait", "", "--timeout", "30s")...); r.Code != 3 || !strings.Contains(r.Stdout+r.Stderr, "NOT_IMPLEMENTED_ERROR") {
 		t.Errorf("index create --wait: want exit code 3 and the stub's reason, %s", r)
 	}
 	// A stub that stops is no backend any more; the job waits for one.
-	stub.terminate()
+	stub.Terminate()
 	m.set("backend.heartbeat_interval", "100ms")
-	eventually(t, patience, func() string {
+	programs.Eventually(t, patience, func() string {
 		if m.backends()[0].Alive {
 			return "the backend is alive"
 		}

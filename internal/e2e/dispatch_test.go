@@ -16,6 +16,8 @@ import (
 	"github.com/lancemaster/lancemaster/gen-go/admin"
 	"github.com/lancemaster/lancemaster/gen-go/backend"
 	"github.com/lancemaster/lancemaster/gen-go/shared"
+	"github.com/lancemaster/lancemaster/internal/programs"
+	"github.com/lancemaster/lancemaster/internal/scripted"
 	"github.com/lancemaster/lancemaster/internal/thriftnet"
 )
 
@@ -34,10 +36,10 @@ func remote(n int) *admin.TSubmitRequest {
 }
 
 // succeed is a backend that does its work at once.
-func succeed(b *scriptedBackend) func(*backend.TLanceIndexJobDispatch) answer {
-	return func(d *backend.TLanceIndexJobDispatch) answer {
-		return answer{then: func(ctx context.Context) {
-			b.reportUntilTaken(ctx, resultOf(d, shared.TLanceIndexResultCode_NATIVE_OK))
+func succeed(b *scriptedBackend) func(*backend.TLanceIndexJobDispatch) scripted.Answer {
+	return func(d *backend.TLanceIndexJobDispatch) scripted.Answer {
+		return scripted.Answer{Then: func(ctx context.Context) {
+			b.ReportUntilTaken(ctx, nil, scripted.ResultOf(d, shared.TLanceIndexResultCode_NATIVE_OK))
 		}}
 	}
 }
@@ -93,15 +95,15 @@ func TestHungBackend(t *testing.T) {
 	t.Parallel()
 	m := withRemote(t)
 	hung, good := newBackend(t), newBackend(t)
-	hung.always(answer{held: hung.ctx.Done()})
-	good.onSubmit(succeed(good))
+	hung.Always(scripted.Answer{Held: hung.Context().Done()})
+	good.OnSubmit(succeed(good))
 	hungID, goodID := m.register(hung), m.register(good)
 	const jobs = 12
 	var ids []int64
 	for n := range jobs {
 		ids = append(ids, m.admit(remote(n)))
 	}
-	eventually(t, patience, func() string {
+	programs.Eventually(t, patience, func() string {
 		done, running := 0, 0
 		for _, j := range m.list(admin.TListJobsRequest{}) {
 			switch {
@@ -132,14 +134,14 @@ func TestBucket(t *testing.T) {
 		m.admit(remote(n))
 	}
 	m.set("dispatch.paused", "false")
-	eventually(t, patience, func() string {
-		if n := len(b.allSends()); n < 3 {
+	programs.Eventually(t, patience, func() string {
+		if n := len(b.AllSends()); n < 3 {
 			return fmt.Sprintf("%d jobs were sent, want 3", n)
 		}
 		return ""
 	})
 	b.expectBeats(5)
-	if n := len(b.allSends()); n != 3 {
+	if n := len(b.AllSends()); n != 3 {
 		t.Errorf("%d jobs were sent in one interval, want 3", n)
 	}
 }
@@ -149,7 +151,7 @@ func TestUnprepared(t *testing.T) {
 	t.Parallel()
 	m := withRemote(t)
 	b := newBackend(t)
-	b.onSubmit(succeed(b))
+	b.OnSubmit(succeed(b))
 	m.register(b)
 	secret := filepath.Join(t.TempDir(), "secret")
 	m.putCatalog("locked", "other", none(), &admin.TStorageOption{Key: "aws_secret_access_key", Ref: ptr("file:" + secret)})
@@ -181,7 +183,7 @@ func TestCancel(t *testing.T) {
 	if j.State != admin.TJobState_NOT_COMMITTED || j.FenceHeld || j.IsOpen || j.Result_ == nil || j.Result_.Reason != "CANCELLED_BEFORE_DISPATCH" {
 		t.Errorf("the cancelled job is %v", j)
 	}
-	if r := m.cli("job", "wait", fmt.Sprint(id)); r.code != 3 {
+	if r := m.cli("job", "wait", fmt.Sprint(id)); r.Code != 3 {
 		t.Errorf("job wait on a cancelled job: want exit code 3, %s", r)
 	}
 	m.set("dispatch.paused", "false")
@@ -189,7 +191,7 @@ func TestCancel(t *testing.T) {
 	b.expectSend(next)
 	m.untilState(next, admin.TJobState_RUNNING)
 	checkRefused(t, m.cli("job", "cancel", fmt.Sprint(next)), "WRONG_STATE", "RUNNING")
-	if n := len(b.sentTo(id)); n != 0 {
+	if n := len(b.SentTo(id)); n != 0 {
 		t.Errorf("the cancelled job was sent")
 	}
 }
@@ -199,7 +201,7 @@ func TestReleaseSlot(t *testing.T) {
 	t.Parallel()
 	m := withRemote(t)
 	b := newBackend(t)
-	b.always(answer{cut: true})
+	b.Always(scripted.Answer{Cut: true})
 	m.register(b)
 	id := m.admit(remote(1))
 	m.untilState(id, admin.TJobState_UNKNOWN)
@@ -216,7 +218,7 @@ func TestSuspended(t *testing.T) {
 	m := withRemote(t)
 	m.set("dispatch.send_window", "200ms", "dispatch.max_inflight_per_backend", "1000", "dispatch.max_per_round", "1000")
 	b := newBackend(t)
-	b.onSubmit(succeed(b))
+	b.OnSubmit(succeed(b))
 	m.register(b)
 	n := 0
 	for range 5 {
@@ -235,18 +237,18 @@ func TestSuspended(t *testing.T) {
 			})
 		}
 		<-time.After(time.Duration(n) * time.Millisecond) // somewhere in the middle
-		m.proc.signal(syscall.SIGSTOP)
+		m.proc.Signal(syscall.SIGSTOP)
 		<-time.After(600 * time.Millisecond) // past the send window
-		m.proc.signal(syscall.SIGCONT)
+		m.proc.Signal(syscall.SIGCONT)
 		running.Wait()
 	}
-	eventually(t, patience, func() string {
+	programs.Eventually(t, patience, func() string {
 		jobs := m.list(admin.TListJobsRequest{})
 		for _, j := range jobs {
 			if j.IsOpen {
 				return fmt.Sprintf("job %d is still open: %v", j.JobID, j)
 			}
-			sent := len(b.sentTo(j.JobID))
+			sent := len(b.SentTo(j.JobID))
 			if sent > 1 || sent == 0 && j.State != admin.TJobState_NOT_COMMITTED || sent == 1 && j.State != admin.TJobState_COMMITTED {
 				t.Errorf("job %d was sent %d times and is %s", j.JobID, sent, j.State)
 			}
@@ -269,7 +271,7 @@ func TestProtocols(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBackendSpeaking(t, speak)
-			b.onSubmit(succeed(b))
+			b.OnSubmit(succeed(b))
 			m := withRemote(t, "--backend-protocol", name, "--report-protocol", name)
 			m.register(b)
 			m.untilDone(m.admit(remote(1)))
@@ -285,10 +287,10 @@ func TestStopWhileStarting(t *testing.T) {
 		after := time.Duration(ms) * time.Millisecond
 		m.launch()
 		<-time.After(after)
-		if took := m.proc.terminateAnyhow(); took > stopLimit {
+		if took := m.proc.TerminateAnyhow(); took > programs.StopLimit {
 			t.Errorf("told to stop after %s, the master took %s", after, took)
 		}
-		if out := m.proc.out.String(); strings.Contains(out, "level=ERROR") {
+		if out := m.proc.Out(); strings.Contains(out, "level=ERROR") {
 			t.Errorf("told to stop after %s, the master said\n%s", after, out)
 		}
 	}

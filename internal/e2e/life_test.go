@@ -12,6 +12,7 @@ import (
 	"github.com/lancemaster/lancemaster/gen-go/admin"
 	"github.com/lancemaster/lancemaster/gen-go/backend"
 	"github.com/lancemaster/lancemaster/gen-go/shared"
+	"github.com/lancemaster/lancemaster/internal/scripted"
 )
 
 // withLocal makes the master serve the fixtures through catalog "local" and one scripted backend.
@@ -36,7 +37,7 @@ func TestCommitted(t *testing.T) {
 		t.Errorf("the running job holds fence %v, slot %v, open %v, invocation %q", running.FenceHeld, running.SlotHeld,
 			running.IsOpen, running.Dispatch.InvocationID)
 	}
-	if said := b.report(resultOf(d, shared.TLanceIndexResultCode_NATIVE_OK)); len(said) != 0 {
+	if said := b.report(scripted.ResultOf(d, shared.TLanceIndexResultCode_NATIVE_OK)); len(said) != 0 {
 		t.Errorf("the true report was answered %q, want nothing", said)
 	}
 	done := m.untilDone(id)
@@ -127,7 +128,7 @@ func TestOutcomes(t *testing.T) {
 	)
 	for _, c := range []struct {
 		name     string
-		answer   answer
+		answer   scripted.Answer
 		code     shared.TLanceIndexResultCode // 0: no report
 		mutation shared.TLanceIndexMutationType
 		state    admin.TJobState
@@ -136,17 +137,17 @@ func TestOutcomes(t *testing.T) {
 		slot     bool
 		message  string
 	}{
-		{"refused", answer{status: shared.TStatusCode_TOO_MANY_TASKS, text: "busy"}, 0, 1, admin.TJobState_NOT_COMMITTED, 1, false, false, "TOO_MANY_TASKS"},
-		{"closed", answer{cut: true}, 0, 1, admin.TJobState_UNKNOWN, 1, true, true, ""},
-		{"odd_status", answer{status: 999}, 0, 1, admin.TJobState_UNKNOWN, 1, true, true, "999"},
-		{"stale", answer{status: ok}, shared.TLanceIndexResultCode_PRE_INVOCATION_STALE_ADMISSION, 1, admin.TJobState_NOT_COMMITTED, 1, false, false, ""},
-		{"conflict", answer{status: ok}, shared.TLanceIndexResultCode_NATIVE_COMMIT_CONFLICT, 1, admin.TJobState_NOT_COMMITTED, 4, false, false, ""},
-		{"io", answer{status: ok}, shared.TLanceIndexResultCode_NATIVE_IO, 1, admin.TJobState_UNKNOWN, 1, true, false, ""},
-		{"create_not_found", answer{status: ok}, notFound, 1, admin.TJobState_UNKNOWN, 1, true, false, ""},
-		{"drop_not_found", answer{status: ok}, notFound, 3, admin.TJobState_NOT_COMMITTED, 4, false, false, ""},
+		{"refused", scripted.Answer{Status: shared.TStatusCode_TOO_MANY_TASKS, Text: "busy"}, 0, 1, admin.TJobState_NOT_COMMITTED, 1, false, false, "TOO_MANY_TASKS"},
+		{"closed", scripted.Answer{Cut: true}, 0, 1, admin.TJobState_UNKNOWN, 1, true, true, ""},
+		{"odd_status", scripted.Answer{Status: 999}, 0, 1, admin.TJobState_UNKNOWN, 1, true, true, "999"},
+		{"stale", scripted.Answer{Status: ok}, shared.TLanceIndexResultCode_PRE_INVOCATION_STALE_ADMISSION, 1, admin.TJobState_NOT_COMMITTED, 1, false, false, ""},
+		{"conflict", scripted.Answer{Status: ok}, shared.TLanceIndexResultCode_NATIVE_COMMIT_CONFLICT, 1, admin.TJobState_NOT_COMMITTED, 4, false, false, ""},
+		{"io", scripted.Answer{Status: ok}, shared.TLanceIndexResultCode_NATIVE_IO, 1, admin.TJobState_UNKNOWN, 1, true, false, ""},
+		{"create_not_found", scripted.Answer{Status: ok}, notFound, 1, admin.TJobState_UNKNOWN, 1, true, false, ""},
+		{"drop_not_found", scripted.Answer{Status: ok}, notFound, 3, admin.TJobState_NOT_COMMITTED, 4, false, false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b.always(c.answer)
+			b.Always(c.answer)
 			r := createRemote("remote", "s3://bucket/"+c.name, c.name)
 			if c.mutation == shared.TLanceIndexMutationType_DROP {
 				r.Mutation, r.IndexType, r.Column = &c.mutation, nil, nil
@@ -155,7 +156,7 @@ func TestOutcomes(t *testing.T) {
 			id := m.admit(r)
 			d := b.expectSend(id)
 			if c.code != 0 {
-				b.report(resultOf(d, c.code))
+				b.report(scripted.ResultOf(d, c.code))
 			}
 			j := m.until(id, func(j *admin.TJob) string {
 				if j.State == c.state && j.Refresh.State == c.refresh && j.FenceHeld == c.fence && j.SlotHeld == c.slot {
@@ -166,7 +167,7 @@ func TestOutcomes(t *testing.T) {
 			if j.Result_ == nil || !strings.Contains(j.Result_.Message, c.message) {
 				t.Errorf("the result is %v, want %q in its message", j.Result_, c.message)
 			}
-			if n := len(b.sentTo(id)); n != 1 {
+			if n := len(b.SentTo(id)); n != 1 {
 				t.Errorf("the job was sent %d times", n)
 			}
 		})
@@ -204,11 +205,11 @@ func (l *lifeUnderRestart) mend() {
 func (l *lifeUnderRestart) finish(t *testing.T, id int64) {
 	t.Helper()
 	if j := l.job(id); j.State != admin.TJobState_COMMITTED {
-		l.b.report(resultOf(l.b.expectSend(id), shared.TLanceIndexResultCode_NATIVE_OK))
+		l.b.report(scripted.ResultOf(l.b.expectSend(id), shared.TLanceIndexResultCode_NATIVE_OK))
 	}
 	l.mend()
 	l.untilDone(id)
-	if n := len(l.b.sentTo(id)); n != 1 {
+	if n := len(l.b.SentTo(id)); n != 1 {
 		t.Errorf("the job was sent %d times", n)
 	}
 	l.admit(createLocal(t, typed, "IDX")) // the name is free
@@ -224,7 +225,7 @@ func (l *lifeUnderRestart) mustBe(t *testing.T, id int64, state admin.TJobState,
 
 // sendHeld has the backend read the call and keep its answer.
 func sendHeld(t *testing.T, l *lifeUnderRestart) int64 {
-	l.b.always(answer{held: l.release})
+	l.b.Always(scripted.Answer{Held: l.release})
 	id := l.submitted(t)
 	l.b.expectSend(id)
 	l.untilState(id, admin.TJobState_RUNNING)
@@ -240,7 +241,7 @@ func sendAnswered(t *testing.T, l *lifeUnderRestart) int64 {
 
 func reportResult(t *testing.T, l *lifeUnderRestart) int64 {
 	id := sendAnswered(t, l)
-	r := resultOf(l.b.expectSend(id), shared.TLanceIndexResultCode_NATIVE_OK)
+	r := scripted.ResultOf(l.b.expectSend(id), shared.TLanceIndexResultCode_NATIVE_OK)
 	r.TerminationProof = nil // the worker is not gone yet
 	l.b.report(r)
 	return id
@@ -255,7 +256,7 @@ var steps = []step{
 		},
 		func(t *testing.T, l *lifeUnderRestart, id int64) {
 			l.mustBe(t, id, admin.TJobState_PENDING, true, false)
-			if n := len(l.b.sentTo(id)); n != 0 {
+			if n := len(l.b.SentTo(id)); n != 0 {
 				t.Errorf("a PENDING job was sent while dispatch is paused")
 			}
 			l.set("dispatch.paused", "false")
@@ -278,7 +279,7 @@ var steps = []step{
 		"reported, refresh owed, worker alive", reportResult,
 		func(t *testing.T, l *lifeUnderRestart, id int64) {
 			l.mustBe(t, id, admin.TJobState_COMMITTED, true, true)
-			l.b.terminated(terminationOf(l.b.expectSend(id)))
+			l.b.terminated(scripted.TerminationOf(l.b.expectSend(id)))
 			l.mustBe(t, id, admin.TJobState_COMMITTED, true, false)
 			l.finish(t, id)
 		},
@@ -286,7 +287,7 @@ var steps = []step{
 		"refresh failed, worker gone",
 		func(t *testing.T, l *lifeUnderRestart) int64 {
 			id := reportResult(t, l)
-			l.b.terminated(terminationOf(l.b.expectSend(id)))
+			l.b.terminated(scripted.TerminationOf(l.b.expectSend(id)))
 			l.until(id, func(j *admin.TJob) string {
 				if j.Refresh.LastFailureAtMs == nil {
 					return "its refresh has not failed"
@@ -317,7 +318,7 @@ var steps = []step{
 			if j := l.job(id); !j.IsOpen {
 				t.Errorf("a job that holds a slot is not open")
 			}
-			l.b.terminated(terminationOf(l.b.expectSend(id)))
+			l.b.terminated(scripted.TerminationOf(l.b.expectSend(id)))
 			l.untilDone(id)
 			l.admit(createLocal(t, typed, "idx"))
 		},

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/lancemaster/lancemaster/gen-go/admin"
+	"github.com/lancemaster/lancemaster/internal/programs"
 )
 
 // master is a node that the test starts, ends and starts again at the same addresses.
@@ -20,7 +21,7 @@ type master struct {
 	dir  string // its data directory
 	args []string
 	env  []string
-	proc *process // the newest
+	proc *programs.Process // the newest
 
 	// Where it listens: the first start takes free ports, and later ones take the same.
 	admin, report, http, raft string
@@ -75,7 +76,7 @@ func (m *master) start() {
 	m.t.Helper()
 	m.launch()
 	if m.raft == anyPort {
-		at := m.proc.expectLine(`(?m)msg=started .*admin=(\S+) report=(\S+) http=(\S+) raft=(\S+)`)
+		at := m.proc.ExpectLine(`(?m)msg=started .*admin=(\S+) report=(\S+) http=(\S+) raft=(\S+)`)
 		m.admin, m.report, m.http, m.raft = at[1], at[2], at[3], at[4]
 	}
 	m.untilReady()
@@ -84,9 +85,9 @@ func (m *master) start() {
 // untilReady waits until the node leads and serves.
 func (m *master) untilReady() {
 	m.t.Helper()
-	eventually(m.t, patience, func() string {
-		if !m.proc.running() {
-			m.t.Fatalf("the master ended while starting: %v", m.proc.err)
+	programs.Eventually(m.t, patience, func() string {
+		if !m.proc.Running() {
+			m.t.Fatalf("the master ended while starting: %v", m.proc.Err())
 		}
 		s, err := m.status()
 		switch {
@@ -105,12 +106,12 @@ func (m *master) status() (*admin.TStatusResponse, error) {
 	})
 }
 
-func (m *master) kill() { m.t.Helper(); m.proc.kill() }
+func (m *master) kill() { m.t.Helper(); m.proc.Kill() }
 
-func (m *master) terminate() { m.t.Helper(); m.proc.terminate() }
+func (m *master) terminate() { m.t.Helper(); m.proc.Terminate() }
 
 // cli runs the command against this node, as the tests' client.
-func (m *master) cli(args ...string) ran {
+func (m *master) cli(args ...string) programs.Ran {
 	m.t.Helper()
 	return runProgram(m.t, "lancemaster", []string{"LANCEMASTER_ADDR=" + m.admin, "LANCEMASTER_CLIENT_NAME=" + clientName}, args...)
 }
@@ -119,10 +120,10 @@ func (m *master) cli(args ...string) ran {
 func (m *master) cliOK(args ...string) string {
 	m.t.Helper()
 	r := m.cli(args...)
-	if r.code != 0 {
+	if r.Code != 0 {
 		m.t.Fatalf("lancemaster %q: %s", args, r)
 	}
-	return r.stdout
+	return r.Stdout
 }
 
 // cliJSON runs the command with -o json, which must succeed, and reads what it printed.

@@ -14,6 +14,8 @@ import (
 
 	"github.com/lancemaster/lancemaster/gen-go/admin"
 	"github.com/lancemaster/lancemaster/gen-go/shared"
+	"github.com/lancemaster/lancemaster/internal/programs"
+	"github.com/lancemaster/lancemaster/internal/scripted"
 )
 
 // explained is what `job explain -o json` prints.
@@ -57,14 +59,14 @@ func TestForceRelease(t *testing.T) {
 	refresh, refreshed := refresher(t)
 	m.putCatalog("watched", "", refresh)
 	m.set("backend.rpc_timeout", "500ms")
-	b.always(answer{cut: true})
+	b.Always(scripted.Answer{Cut: true})
 	create := createLocal(t, typed, "Lost_Vec")
 	create.Catalog = ptr("watched")
 	id := m.admit(create)
 	d := b.expectSend(id)
 	m.untilState(id, admin.TJobState_UNKNOWN)
 	watch := launch(t, "lancemaster", []string{"LANCEMASTER_ADDR=" + m.admin}, "job", "watch", fmt.Sprint(id), "--until", "resolved", "-o", "json")
-	watch.expectLine(`"to_state":"UNKNOWN"`)
+	watch.ExpectLine(`"to_state":"UNKNOWN"`)
 
 	x := m.explain(id)
 	for _, code := range []string{"OUTCOME_UNKNOWN", "FENCE_HELD", "TOO_EARLY", "SLOT_HELD", "BACKEND_ALIVE"} {
@@ -73,7 +75,7 @@ func TestForceRelease(t *testing.T) {
 		}
 	}
 	release := []string{"job", "force-release", fmt.Sprint(id), "--note", "the host was scrapped", "--yes"}
-	if early := m.cli(release...); early.code != 1 || !strings.Contains(early.stderr, "TOO_EARLY") || !strings.Contains(early.stderr, "next: ask again in ") {
+	if early := m.cli(release...); early.Code != 1 || !strings.Contains(early.Stderr, "TOO_EARLY") || !strings.Contains(early.Stderr, "next: ask again in ") {
 		t.Errorf("too early: %s", early)
 	}
 	if refreshed.Load() != 0 {
@@ -82,15 +84,15 @@ func TestForceRelease(t *testing.T) {
 
 	m.kill()
 	m.start()
-	eventually(t, patience, func() string {
+	programs.Eventually(t, patience, func() string {
 		r := m.cli(release...)
 		switch {
-		case r.code == 0 && strings.Contains(r.stderr, "warning: the old worker may still"):
+		case r.Code == 0 && strings.Contains(r.Stderr, "warning: the old worker may still"):
 			return ""
-		case !strings.Contains(r.stderr, "TOO_EARLY"):
+		case !strings.Contains(r.Stderr, "TOO_EARLY"):
 			t.Fatalf("the release ended with %s", r)
 		}
-		return r.stderr
+		return r.Stderr
 	})
 	m.cliOK(release...) // once more: a success that does nothing
 	j := m.job(id)
@@ -99,12 +101,12 @@ func TestForceRelease(t *testing.T) {
 	}
 	checkWatch(t, watch, m.history(id))
 
-	b.always(answer{})
+	b.Always(scripted.Answer{})
 	if next := m.admit(create); next == id { // the name is free
 		t.Errorf("the second job has the first one's id %d", id)
 	}
 	m.untilAlive(1)
-	b.report(resultOf(d, shared.TLanceIndexResultCode_NATIVE_OK))
+	b.report(scripted.ResultOf(d, shared.TLanceIndexResultCode_NATIVE_OK))
 	j = m.until(id, func(j *admin.TJob) string {
 		if j.LateRefresh == nil || j.LateRefresh.State != admin.TRefreshState_DONE {
 			return fmt.Sprintf("the late result was not refreshed: %v", j.LateRefresh)
@@ -121,14 +123,14 @@ func TestForceRelease(t *testing.T) {
 
 // checkWatch holds what a watch printed to the job's history: each step once, in order, across the
 // death of a master.
-func checkWatch(t *testing.T, watch *process, want []*admin.TJobEvent) {
+func checkWatch(t *testing.T, watch *programs.Process, want []*admin.TJobEvent) {
 	t.Helper()
-	watch.wait(patience)
-	if code := watch.cmd.ProcessState.ExitCode(); code != 4 {
+	watch.Wait(patience)
+	if code := watch.ExitCode(); code != 4 {
 		t.Errorf("the watch of an UNKNOWN job ended with exit code %d, want 4", code)
 	}
 	var got []string
-	for line := range strings.Lines(watch.out.String()) {
+	for line := range strings.Lines(watch.Out()) {
 		if !strings.HasPrefix(line, "{") {
 			continue // of stderr: a master was away
 		}

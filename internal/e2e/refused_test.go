@@ -14,6 +14,8 @@ import (
 	"github.com/lancemaster/lancemaster/gen-go/admin"
 	"github.com/lancemaster/lancemaster/gen-go/shared"
 	"github.com/lancemaster/lancemaster/internal/client"
+	"github.com/lancemaster/lancemaster/internal/programs"
+	"github.com/lancemaster/lancemaster/internal/scripted"
 )
 
 // createArgs is an index create that would be admitted, but for what the changes do to it: a change is
@@ -140,7 +142,7 @@ func TestRefused(t *testing.T) {
 	}
 	t.Run("invalid UTF-8", func(t *testing.T) {
 		r := m.cli(createArgs(t, "a\xffb")...)
-		if r.code != 1 || r.stderr == "" {
+		if r.Code != 1 || r.Stderr == "" {
 			t.Errorf("got %s; want exit code 1 and a reason", r)
 		}
 		answer, err := ask(m.admin, func(ctx context.Context, c *admin.AdminServiceClient) (*admin.TSubmitResponse, error) {
@@ -155,20 +157,20 @@ func TestRefused(t *testing.T) {
 
 // checkRefused holds a refused command to exit code 1, its typed code, and a text on standard error
 // alone.
-func checkRefused(t *testing.T, r ran, code string, says ...string) {
+func checkRefused(t *testing.T, r programs.Ran, code string, says ...string) {
 	t.Helper()
-	if r.code != 1 {
+	if r.Code != 1 {
 		t.Errorf("want exit code 1: %s", r)
 	}
-	if r.stdout != "" {
+	if r.Stdout != "" {
 		t.Errorf("a refused command printed to standard output: %s", r)
 	}
-	if strings.Contains(r.stderr, "hunter2") || strings.Contains(r.stderr, "user:pw") {
-		t.Errorf("the error shows what may be a secret: %s", r.stderr)
+	if strings.Contains(r.Stderr, "hunter2") || strings.Contains(r.Stderr, "user:pw") {
+		t.Errorf("the error shows what may be a secret: %s", r.Stderr)
 	}
 	for _, text := range append(says, code) {
-		if !strings.Contains(r.stderr, text) {
-			t.Errorf("the error does not say %q: %s", text, r.stderr)
+		if !strings.Contains(r.Stderr, text) {
+			t.Errorf("the error does not say %q: %s", text, r.Stderr)
 		}
 	}
 }
@@ -231,7 +233,7 @@ func TestRefusedByAnotherJob(t *testing.T) {
 	checkRefused(t, m.cli(createArgs(t, "STRAßE")...), "FENCE_HELD", "job 1")
 	checkRefused(t, m.cli(createArgs(t, "other", "--request-id", "r1")...), "REQUEST_CONFLICT", "job 1", "new request id")
 	again := m.cli(createArgs(t, "Straße", "--request-id", "r1")...)
-	if again.code != 0 || !strings.Contains(again.stdout, "1") {
+	if again.Code != 0 || !strings.Contains(again.Stdout, "1") {
 		t.Errorf("the same request again: %s; want job 1", again)
 	}
 	for _, q := range []struct{ setting, code string }{
@@ -300,7 +302,7 @@ func TestNoJobNeeded(t *testing.T) {
 	if len(would.Advice) != 1 || would.Advice[0].Code != admin.TAdminErrorCode_FENCE_HELD {
 		t.Errorf("the dry run advises %v, want FENCE_HELD", would.Advice)
 	}
-	if n := len(b.allSends()); n != 0 {
+	if n := len(b.AllSends()); n != 0 {
 		t.Errorf("%d jobs were sent while dispatch is paused", n)
 	}
 	if jobs := m.list(admin.TListJobsRequest{}); len(jobs) != 1 || jobs[0].JobID != id {
@@ -325,7 +327,7 @@ func TestStoredSpelling(t *testing.T) {
 			t.Errorf("%s was sent with contract %q, column %q, type %q, version %d", r.GetMutation(), d.SchemaContractJSON,
 				d.ColumnName, d.IndexType, d.AdmittedDatasetVersion)
 		}
-		b.report(resultOf(d, shared.TLanceIndexResultCode_NATIVE_OK))
+		b.report(scripted.ResultOf(d, shared.TLanceIndexResultCode_NATIVE_OK))
 		m.untilDone(id)
 	}
 	missing := createLocal(t, indexed, "Brand_New")

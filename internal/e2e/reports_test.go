@@ -19,6 +19,8 @@ import (
 	"github.com/lancemaster/lancemaster/gen-go/backend"
 	"github.com/lancemaster/lancemaster/gen-go/report"
 	"github.com/lancemaster/lancemaster/gen-go/shared"
+	"github.com/lancemaster/lancemaster/internal/programs"
+	"github.com/lancemaster/lancemaster/internal/scripted"
 )
 
 const wrongSecret = "00112233445566778899aabbccddeeff"
@@ -61,7 +63,7 @@ func TestForgedReports(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			metric := fmt.Sprintf(`lancemaster_reports_total{kind="result",result=%q}`, f.result)
 			count := m.metric(metric)
-			r := resultOf(d, shared.TLanceIndexResultCode_NATIVE_OK)
+			r := scripted.ResultOf(d, shared.TLanceIndexResultCode_NATIVE_OK)
 			f.spoil(r)
 			said := b.report(r)
 			if len(said) != 1 || !strings.HasPrefix(said[0], f.result) {
@@ -75,12 +77,12 @@ func TestForgedReports(t *testing.T) {
 			}
 		})
 	}
-	bare := terminationOf(d)
+	bare := scripted.TerminationOf(d)
 	bare.InvocationSecret = nil
 	if said := b.terminated(bare); len(said) != 1 || !strings.HasPrefix(said[0], "unauthenticated") {
 		t.Errorf("a termination report without a secret was answered %q", said)
 	}
-	wrong := terminationOf(d)
+	wrong := scripted.TerminationOf(d)
 	wrong.InvocationSecret = ptr(wrongSecret)
 	if said := b.terminated(wrong); len(said) != 1 || !strings.HasPrefix(said[0], "unauthenticated") {
 		t.Errorf("a termination report with a wrong secret was answered %q", said)
@@ -90,16 +92,16 @@ func TestForgedReports(t *testing.T) {
 	}
 
 	// The truth is still believed, and believed once.
-	b.report(resultOf(d, shared.TLanceIndexResultCode_NATIVE_OK))
+	b.report(scripted.ResultOf(d, shared.TLanceIndexResultCode_NATIVE_OK))
 	done := m.untilDone(id)
 	duplicates := m.metric(`lancemaster_reports_total{kind="result",result="duplicate"}`)
-	if said := b.report(resultOf(d, shared.TLanceIndexResultCode_NATIVE_OK)); len(said) != 1 || !strings.HasPrefix(said[0], "duplicate") {
+	if said := b.report(scripted.ResultOf(d, shared.TLanceIndexResultCode_NATIVE_OK)); len(said) != 1 || !strings.HasPrefix(said[0], "duplicate") {
 		t.Errorf("the repeated report was answered %q, want duplicate", said)
 	}
 	if got := m.metric(`lancemaster_reports_total{kind="result",result="duplicate"}`); got != duplicates+1 {
 		t.Errorf("duplicates went from %v to %v, want one more", duplicates, got)
 	}
-	if said := b.report(resultOf(d, shared.TLanceIndexResultCode_NATIVE_IO)); len(said) != 1 {
+	if said := b.report(scripted.ResultOf(d, shared.TLanceIndexResultCode_NATIVE_IO)); len(said) != 1 {
 		t.Errorf("a contradicting report was answered %q, want a reason", said)
 	}
 	if now := m.job(id); !now.Equals(done) {
@@ -114,7 +116,7 @@ func TestProofOfMalformedResult(t *testing.T) {
 	id := m.admit(createLocal(t, typed, "idx"))
 	d := b.expectSend(id)
 	m.untilState(id, admin.TJobState_RUNNING)
-	r := resultOf(d, 77)
+	r := scripted.ResultOf(d, 77)
 	b.report(r)
 	j := m.job(id)
 	if j.State != admin.TJobState_RUNNING || j.SlotHeld || j.Dispatch.Proof != "CHILD_REAPED" {
@@ -126,11 +128,11 @@ func TestProofOfMalformedResult(t *testing.T) {
 func TestLateResult(t *testing.T) {
 	t.Parallel()
 	m, b := withLocal(t)
-	b.always(answer{cut: true})
+	b.Always(scripted.Answer{Cut: true})
 	id := m.admit(createLocal(t, typed, "idx"))
 	d := b.expectSend(id)
 	m.untilState(id, admin.TJobState_UNKNOWN)
-	b.report(resultOf(d, shared.TLanceIndexResultCode_NATIVE_OK))
+	b.report(scripted.ResultOf(d, shared.TLanceIndexResultCode_NATIVE_OK))
 	j := m.job(id)
 	if j.State != admin.TJobState_UNKNOWN || !j.FenceHeld || j.SlotHeld || len(j.LateResults) != 1 {
 		t.Errorf("after the late report the job is %v; want UNKNOWN with its fence, no slot, one late result", j)
@@ -147,9 +149,9 @@ func TestLateResult(t *testing.T) {
 func TestBackendProcessGone(t *testing.T) {
 	t.Parallel()
 	m, b := withLocal(t)
-	b.onSubmit(func(*backend.TLanceIndexJobDispatch) answer {
-		b.restart() // before the send has ended
-		return answer{}
+	b.OnSubmit(func(*backend.TLanceIndexJobDispatch) scripted.Answer {
+		b.Restart() // before the send has ended
+		return scripted.Answer{}
 	})
 	id := m.admit(createLocal(t, typed, "idx"))
 	b.expectSend(id)
@@ -158,7 +160,7 @@ func TestBackendProcessGone(t *testing.T) {
 	if j := m.job(id); !j.SlotHeld || j.Dispatch.Proof != "NONE" {
 		t.Fatalf("one epoch that differs freed the slot: %v", j.Dispatch)
 	}
-	b.restart()
+	b.Restart()
 	j := m.until(id, func(j *admin.TJob) string {
 		if j.SlotHeld {
 			return "the slot is held"
@@ -211,7 +213,7 @@ func TestGarbageOnPorts(t *testing.T) {
 	for _, c := range idle[:len(idle)/2] {
 		_ = c.Close()
 	}
-	b.report(resultOf(d, shared.TLanceIndexResultCode_NATIVE_OK))
+	b.report(scripted.ResultOf(d, shared.TLanceIndexResultCode_NATIVE_OK))
 	m.untilDone(id)
 }
 
@@ -336,26 +338,9 @@ func number(t *testing.T, text string) float64 {
 // untilMetric waits until a series is at least so much.
 func (m *master) untilMetric(series string, least float64) {
 	m.t.Helper()
-	eventually(m.t, patience, func() string {
+	programs.Eventually(m.t, patience, func() string {
 		if v := m.metric(series); v < least {
 			return fmt.Sprintf("%s is %v, want at least %v", series, v, least)
-		}
-		return ""
-	})
-}
-
-// expectBeats waits for so many more heartbeats.
-func (b *scriptedBackend) expectBeats(n int) {
-	b.t.Helper()
-	seen := func() int {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return b.beats
-	}
-	want := seen() + n
-	eventually(b.t, patience, func() string {
-		if seen() < want {
-			return "the backend gets no heartbeats"
 		}
 		return ""
 	})

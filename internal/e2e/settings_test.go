@@ -10,6 +10,7 @@ import (
 	"github.com/lancemaster/lancemaster/gen-go/admin"
 	"github.com/lancemaster/lancemaster/gen-go/shared"
 	"github.com/lancemaster/lancemaster/internal/client"
+	"github.com/lancemaster/lancemaster/internal/scripted"
 )
 
 // Settings are read, changed, reset, and remembered with who changed them, over a restart too.
@@ -80,24 +81,24 @@ func TestPaused(t *testing.T) {
 	m.cliOK("settings", "set", "dispatch.paused=true")
 	id := m.admit(createLocal(t, typed, "i"))
 	b.expectBeats(3)
-	if j := m.job(id); j.State != admin.TJobState_PENDING || len(b.sentTo(id)) != 0 {
+	if j := m.job(id); j.State != admin.TJobState_PENDING || len(b.SentTo(id)) != 0 {
 		t.Fatalf("while paused the job became %s", j.State)
 	}
 	r := m.cli("job", "wait", "1", "--timeout", "200ms")
-	if r.code != 5 {
+	if r.Code != 5 {
 		t.Errorf("job wait that times out: want exit code 5, %s", r)
 	}
 	m.cliOK("settings", "set", "dispatch.paused=false")
 	began := time.Now()
-	b.report(resultOf(b.expectSend(id), shared.TLanceIndexResultCode_NATIVE_OK))
+	b.report(scripted.ResultOf(b.expectSend(id), shared.TLanceIndexResultCode_NATIVE_OK))
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("the job was sent %s after the pause", took)
 	}
 	m.untilDone(id)
-	if r := m.cli("job", "wait", "1", "--timeout", "30s"); r.code != 0 {
+	if r := m.cli("job", "wait", "1", "--timeout", "30s"); r.Code != 0 {
 		t.Errorf("job wait on a COMMITTED job: want exit code 0, %s", r)
 	}
-	if r := m.cli("job", "wait", "1", "--for", "resolved", "--timeout", "30s"); r.code != 0 {
+	if r := m.cli("job", "wait", "1", "--for", "resolved", "--timeout", "30s"); r.Code != 0 {
 		t.Errorf("job wait --for resolved: want exit code 0, %s", r)
 	}
 }
@@ -120,15 +121,15 @@ func TestSentAtOnce(t *testing.T) {
 func TestUnknown(t *testing.T) {
 	t.Parallel()
 	m, b := withLocal(t)
-	b.always(answer{cut: true})
+	b.Always(scripted.Answer{Cut: true})
 	r := m.cli(append(createArgs(t, "i"), "--wait")...)
-	if r.code != 4 {
+	if r.Code != 4 {
 		t.Errorf("index create --wait: want exit code 4, %s", r)
 	}
-	if r := m.cli("job", "wait", "1", "--timeout", "30s"); r.code != 4 || !strings.Contains(r.stdout+r.stderr, "UNKNOWN") {
+	if r := m.cli("job", "wait", "1", "--timeout", "30s"); r.Code != 4 || !strings.Contains(r.Stdout+r.Stderr, "UNKNOWN") {
 		t.Errorf("job wait: want exit code 4 and the state, %s", r)
 	}
-	if r := m.cli("job", "wait", "1", "--for", "resolved", "--timeout", "200ms"); r.code != 5 {
+	if r := m.cli("job", "wait", "1", "--for", "resolved", "--timeout", "200ms"); r.Code != 5 {
 		t.Errorf("job wait --for resolved on an UNKNOWN job: want exit code 5, %s", r)
 	}
 	var j client.Job
@@ -168,11 +169,11 @@ func TestSlots(t *testing.T) {
 	if j := m.job(third); j.State != admin.TJobState_PENDING {
 		t.Fatalf("with both slots held the third job is %s", j.State)
 	}
-	b.terminated(terminationOf(b.expectSend(first)))
+	b.terminated(scripted.TerminationOf(b.expectSend(first)))
 	b.expectSend(third)
 	if j := m.job(first); j.State != admin.TJobState_RUNNING || !j.FenceHeld {
 		t.Errorf("a termination proof made the job %s, fence %v; want RUNNING, held", j.State, j.FenceHeld)
 	}
-	b.report(resultOf(b.expectSend(first), shared.TLanceIndexResultCode_NATIVE_OK))
+	b.report(scripted.ResultOf(b.expectSend(first), shared.TLanceIndexResultCode_NATIVE_OK))
 	m.untilDone(first)
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/lancemaster/lancemaster/gen-go/backend"
 	"github.com/lancemaster/lancemaster/gen-go/report"
 	"github.com/lancemaster/lancemaster/gen-go/shared"
+	"github.com/lancemaster/lancemaster/internal/programs"
+	"github.com/lancemaster/lancemaster/internal/scripted"
 	"github.com/lancemaster/lancemaster/internal/thriftnet"
 )
 
@@ -37,12 +39,12 @@ func TestSigtermUnderLoad(t *testing.T) {
 		"admission.max_unresolved_per_table", "10000", "admission.max_unresolved_per_catalog", "10000",
 		"admission.max_unresolved_global", "10000", "backend.heartbeat_interval", "500ms")
 	m.putCatalog("c", "store", none())
-	b.onSubmit(func(d *backend.TLanceIndexJobDispatch) answer {
+	b.OnSubmit(func(d *backend.TLanceIndexJobDispatch) scripted.Answer {
 		if d.JobID%4 == 0 { // a send is always under way
-			return answer{held: b.ctx.Done()}
+			return scripted.Answer{Held: b.Context().Done()}
 		}
-		return answer{then: func(ctx context.Context) {
-			b.reportUntilTaken(ctx, resultOf(d, shared.TLanceIndexResultCode_NATIVE_OK))
+		return scripted.Answer{Then: func(ctx context.Context) {
+			b.ReportUntilTaken(ctx, nil, scripted.ResultOf(d, shared.TLanceIndexResultCode_NATIVE_OK))
 		}}
 	})
 	m.register(b)
@@ -85,8 +87,8 @@ func (l *steadyLoad) round(n int, waited int64) {
 	<-time.After(sigtermLoad)
 	began := time.Now()
 	told.Store(began.UnixNano())
-	l.master.proc.signal(syscall.SIGTERM)
-	took := l.master.proc.stops(began)
+	l.master.proc.Signal(syscall.SIGTERM)
+	took := l.master.proc.Stops(began)
 	running.Wait()
 	l.t.Logf("round %d: stopped after %s", n, took)
 	l.master.start()
@@ -104,20 +106,20 @@ func TestSecondSignal(t *testing.T) {
 	t.Parallel()
 	m := withRemote(t)
 	b := newBackend(t)
-	b.always(answer{held: b.ctx.Done()}) // a send under way is waited for
+	b.Always(scripted.Answer{Held: b.Context().Done()}) // a send under way is waited for
 	m.register(b)
 	b.expectSend(m.admit(remote(1)))
 	began := time.Now()
-	m.proc.signal(syscall.SIGTERM)
-	eventually(t, patience, func() string {
+	m.proc.Signal(syscall.SIGTERM)
+	programs.Eventually(t, patience, func() string {
 		if s, err := m.status(); err == nil && s.Ready {
 			return "the master has not begun to stop"
 		}
 		return ""
 	})
-	m.proc.signal(syscall.SIGTERM)
-	m.proc.wait(stopLimit)
-	took, code := time.Since(began), m.proc.cmd.ProcessState.ExitCode()
+	m.proc.Signal(syscall.SIGTERM)
+	m.proc.Wait(programs.StopLimit)
+	took, code := time.Since(began), m.proc.ExitCode()
 	if code != 1 || took > 2*time.Second {
 		t.Errorf("after the second signal the master ended with exit code %d, %s after the first; want 1, at once", code, took)
 	}
