@@ -36,7 +36,7 @@ func Run(ctx context.Context, args, env []string, s Streams) int {
 			err = &usageError{message: err.Error(), command: cmd.CommandPath()}
 		}
 	}
-	return a.report(err)
+	return a.report(cmd, err)
 }
 
 // cli is one run of the program.

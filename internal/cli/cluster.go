@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/lancemaster/lancemaster/internal/client"
@@ -20,17 +22,18 @@ so three masters bear the loss of one, and five of two.
 		a.nameable(a.clusterReplaceCmd()), a.nameable(a.clusterTransferLeaderCmd()), a.clusterReopenCmd(), a.clusterRecoverCmd())
 }
 
-// printMember shows a member after a change.
-func (a *cli) printMember(m *client.Member) error {
+// printMember says what has become of a member; the whole record is for programs.
+func (a *cli) printMember(m *client.Member, done, then string) error {
 	return a.print(m, func(out *page) {
 		out.named(m.NodeID)
+		votes := "it votes"
+		if !m.Voter {
+			votes = "it votes when it has caught up"
+		}
+		fmt.Fprintf(out, "%s %s at %s, instance %s; %s\n", clean(m.NodeID), done, clean(m.Address), clean(m.InstanceID), votes)
 		c := newCard(out)
-		c.section("Member " + clean(m.NodeID))
-		c.add("address", m.Address)
-		c.add("instance", m.InstanceID)
-		c.add("state", memberState(*m))
-		c.add("voter", yesNo(m.Voter))
-		c.add("version", m.Version)
+		c.add("watch it", "lancemaster cluster status")
+		c.add("then", then)
 		c.end()
 	})
 }

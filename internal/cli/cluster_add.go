@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -26,10 +25,7 @@ It gets no vote before it has caught up, which "lancemaster cluster status" show
 			if err != nil {
 				return err
 			}
-			if !m.Voter {
-				fmt.Fprintf(a.Err, "%s votes when it has caught up; see: lancemaster cluster status\n", clean(m.NodeID))
-			}
-			return a.printMember(m)
+			return a.printMember(m, "is a member", "list it in cluster.members of every master: docs/clusters.md")
 		})
 	})
 }

@@ -40,7 +40,7 @@ back. So be sure that it is gone: of two that run under one name, only the one t
 			if err != nil {
 				return err
 			}
-			return a.printMember(m)
+			return a.printMember(m, "has its place back, with an empty disk,", "")
 		})
 	})
 	yesFlag(cmd, &yes)

@@ -125,7 +125,7 @@ func clusterLine(k *client.Cluster) string {
 		return fmt.Sprintf("%s knows of no members", n.NodeID)
 	}
 	line := fmt.Sprintf("cluster %d, incarnation %d, term %d, feature level %d: ", n.ClusterID, n.Incarnation, n.RaftTerm, n.FeatureLevel)
-	line += fmt.Sprintf("%d voters, %d needed", k.Voters, k.Quorum)
+	line += fmt.Sprintf("%s, %d needed", counted(k.Voters, "voter"), k.Quorum)
 	switch {
 	case n.LeaderID == "":
 		return line + ", no leader known"

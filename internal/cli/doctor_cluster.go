@@ -24,9 +24,9 @@ func (e *evidence) judgeMembers(l *checks) {
 		case !m.Reachable && !m.ThisNode:
 			l.add(doctorFail, name, "start it; if its disk is lost, lancemaster cluster replace "+m.NodeID, "%s at %s does not reach it: %s", k.Node.NodeID, m.Address, orUnknown(m.LastError))
 		case !m.Voter:
-			l.add(doctorWarn, name, "wait until it has caught up: lancemaster cluster status", "it does not vote yet, %d entries behind", lag)
+			l.add(doctorWarn, name, "wait until it has caught up: lancemaster cluster status", "it does not vote yet, %s behind", entries(lag))
 		case lag > lagWarn:
-			l.add(doctorWarn, name, "see whether its disk or its network is slow", "it is %d entries behind", lag)
+			l.add(doctorWarn, name, "see whether its disk or its network is slow", "it is %s behind", entries(lag))
 		}
 	}
 	switch {
@@ -157,10 +157,20 @@ func (e *evidence) judgeCertificates(l *checks) {
 	case left < expiryFail:
 		l.add(doctorFail, "certificates", next, "that of %s expires within a day, at %s", first.whose, at)
 	case left < expiryWarn:
-		l.add(doctorWarn, "certificates", next, "that of %s expires in %d days, at %s", first.whose, int(left/(24*time.Hour)), at)
+		l.add(doctorWarn, "certificates", next, "that of %s expires in %s, at %s", first.whose, wholeDays(left), at)
 	default:
-		l.add(doctorOK, "certificates", "", "the first to expire, of %s, does in %d days, at %s", first.whose, int(left/(24*time.Hour)), at)
+		l.add(doctorOK, "certificates", "", "the first to expire, of %s, does in %s, at %s", first.whose, wholeDays(left), at)
 	}
+}
+
+func wholeDays(d time.Duration) string { return counted(int(d/(24*time.Hour)), "day") }
+
+// entries counts those of the journal.
+func entries(n int64) string {
+	if n == 1 {
+		return "1 entry"
+	}
+	return fmt.Sprintf("%d entries", n)
 }
 
 // pageOf is a page of metrics and whose it is.
@@ -231,8 +241,8 @@ func (p pageOf) judgeDisk(now time.Time, l *checks) {
 		}
 	}
 	if last-reaches > logWarn {
-		l.add(doctorWarn, "snapshot "+p.name, "see why none is taken: the master logs it, and needs space on its disk", "%s; the log has grown by %.0f entries since", when, last-reaches)
+		l.add(doctorWarn, "snapshot "+p.name, "see why none is taken: the master logs it, and needs space on its disk", "%s; the log has grown by %s since", when, entries(int64(last-reaches)))
 		return
 	}
-	l.add(doctorOK, "snapshot "+p.name, "", "%s, with %.0f entries since", when, last-reaches)
+	l.add(doctorOK, "snapshot "+p.name, "", "%s, with %s since", when, entries(int64(last-reaches)))
 }

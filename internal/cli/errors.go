@@ -55,8 +55,8 @@ type statusError struct {
 
 func (e *statusError) Error() string { return e.message }
 
-// report tells a failure and returns the exit status.
-func (a *cli) report(err error) int {
+// report tells a failure of a command and returns the exit status.
+func (a *cli) report(cmd *cobra.Command, err error) int {
 	var (
 		usage  *usageError
 		status *statusError
@@ -75,13 +75,22 @@ func (a *cli) report(err error) int {
 		}
 		return status.status
 	case errors.As(err, &failed):
-		a.say(failed.Code+": "+failed.Message, nextStep(failed))
+		next := nextStep(failed)
+		if s := cmd.Flags().Lookup("stale"); s != nil && !a.stale && leaderless(failed) {
+			next += "; to see what one master knows by itself, add --stale"
+		}
+		a.say(failed.Code+": "+failed.Message, next)
 		return exitFailed
 	}
 	for _, e := range parts(err) {
 		a.say(e.Error(), "")
 	}
 	return exitFailed
+}
+
+// leaderless reports whether masters were there that could not serve without a leader.
+func leaderless(e *client.Error) bool {
+	return e.Code == client.CodeNotLeader || e.Code == client.CodeUnavailable
 }
 
 // nextStep is the error's own, with the command that shows the job it is about.

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // step", "holder N" (of the refusal above), "drop METHOD", "notready REASON", "env NAME=VALUE", "nobody"
 // (no master listens), "file NAME CONTENT" (NAME is then under DIR), "types LINE" (there is a terminal,
 // at which this is typed), "follower NODE INDEX MS" (the master follows and heard from the leader so long
-// ago), "quarantined CAUSE", "eof" (the terminal is closed at
+// ago), "quarantined CAUSE", "token NAME ROLE" (there is one more), "eof" (the terminal is closed at
 // once), "screen COLUMNS" (stdout is a terminal so wide; ␛ is the escape character). In arguments and output MASTER is the master's address.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -213,6 +213,8 @@ func (s *session) direct(t *testing.T, directive string, all []string) {
 			t.Fatal(err)
 		}
 		s.server.Follower(first, index, ms)
+	case "token":
+		s.server.AddToken(first, rest2)
 	case "quarantined":
 		s.server.Quarantined(rest)
 	case "env":

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -17,10 +18,16 @@ func (a *cli) jobCancelCmd() *cobra.Command {
 		Long: `Cancel a job that was not sent yet: a PENDING job ends NOT_COMMITTED and its index name is free. A job
 that is RUNNING cannot be cancelled: its backend may be about to commit.
 
+Nothing was sent and nothing has changed, so it is done without asking. It is not taken back either: who
+wants the index after all submits it again.
+
 ` + exitPlain,
-		Example: `  lancemaster job cancel 7 --note "wrong column"`,
+		Example: `  lancemaster job cancel 7 --note "wrong column"
+  lancemaster job cancel 7 -o json`,
 	}, func(ctx context.Context, cmd *cobra.Command, args []string) error {
-		return a.jobVerb(cmd, args[0], v, revision, func(c *client.Client, v client.JobVerb) (*client.Job, error) { return c.CancelJob(ctx, v) })
+		return a.jobVerb(cmd, args[0], v, revision, func(c *client.Client, v client.JobVerb) (*client.Job, error) {
+			return c.CancelJob(ctx, v)
+		}, func(j *client.Job) string { return "is cancelled: it was never sent" })
 	})
 	verbFlags(cmd, &v, &revision)
 	return cmd
@@ -32,8 +39,11 @@ func verbFlags(cmd *cobra.Command, v *client.JobVerb, revision *int64) {
 	f.Int64Var(revision, "expected-revision", 0, "only if the job is still at this revision; default: at whatever revision it is")
 }
 
-// jobVerb carries out an operator's verb and shows the job as it then is.
-func (a *cli) jobVerb(cmd *cobra.Command, id string, v client.JobVerb, revision int64, do func(*client.Client, client.JobVerb) (*client.Job, error)) (err error) {
+// jobVerb carries out an operator's verb and says what has come of it; the whole record is for programs.
+func (a *cli) jobVerb(
+	cmd *cobra.Command, id string, v client.JobVerb, revision int64,
+	do func(*client.Client, client.JobVerb) (*client.Job, error), done func(*client.Job) string,
+) (err error) {
 	if v.JobID, err = parseID("job", id); err != nil {
 		return err
 	}
@@ -45,6 +55,13 @@ func (a *cli) jobVerb(cmd *cobra.Command, id string, v client.JobVerb, revision 
 		if err != nil {
 			return err
 		}
-		return a.printJob(j)
+		return a.print(j, func(out *page) {
+			out.named(number(j.ID))
+			fmt.Fprintf(out, "Job %d %s\n", j.ID, clean(done(j)))
+			fmt.Fprintf(out, "%s: %s\n", painted(clean(j.State), out.colours), clean(meaning(j)))
+			c := newCard(out)
+			c.addf("look at it", "lancemaster job show %d", j.ID)
+			c.end()
+		})
 	})
 }

@@ -55,15 +55,11 @@ func (a *cli) jobForceReleaseCmd() *cobra.Command {
 				return nil, err
 			}
 			j, err := c.ForceRelease(ctx, v)
-			if err != nil {
-				return nil, err
+			if err == nil && j.ForceRelease != nil {
+				fmt.Fprintf(a.Err, "warning: %s\n", clean(j.ForceRelease.Warning))
 			}
-			if r := j.ForceRelease; r != nil {
-				fmt.Fprintf(a.Err, "job %d was force released by %s at %s; its index name is free\n", j.ID, clean(r.Actor), r.At)
-				fmt.Fprintf(a.Err, "warning: %s\n", clean(r.Warning))
-			}
-			return j, nil
-		})
+			return j, err
+		}, forceReleased)
 	})
 	verbFlags(cmd, &v, &revision)
 	yesFlag(cmd, &yes)
@@ -72,6 +68,14 @@ func (a *cli) jobForceReleaseCmd() *cobra.Command {
 
 // forceSettled reports whether a force release changes nothing, or is refused.
 func forceSettled(j *client.Job) bool { return j.ForceRelease != nil || j.State != client.StateUnknown }
+
+// forceReleased says by whom a job was released, which may have been before.
+func forceReleased(j *client.Job) string {
+	if j.ForceRelease == nil {
+		return "is not released"
+	}
+	return fmt.Sprintf("was force-released by %s at %s", j.ForceRelease.Actor, j.ForceRelease.At)
+}
 
 // forceReleaseMeans is what follows from releasing a job by force.
 func forceReleaseMeans(j *client.Job) []string {

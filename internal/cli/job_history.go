@@ -46,7 +46,7 @@ func historyTable(out *page, h *client.History) {
 	}
 	t.end()
 	if h.Dropped > 0 {
-		out.note("%d steps in between are no longer kept", h.Dropped)
+		out.note("no longer kept: %s in between", counted(h.Dropped, "step"))
 	}
 }
 

@@ -131,9 +131,13 @@ var jobColumns = []column{
 	{name: "BY", kind: textCell, wide: true}, {name: "UPDATED", wide: true},
 }
 
+// resultCode is the code that a job ended with; where it was never sent, the reason.
 func resultCode(j *client.Job) string {
 	if j.Result == nil {
 		return ""
+	}
+	if j.Result.Code == "" { // it never got as far as a backend
+		return j.Result.Reason
 	}
 	return j.Result.Code
 }

@@ -34,7 +34,7 @@ to go on; a script gives --yes.
 				return nil, err
 			}
 			return c.ReleaseSlot(ctx, v)
-		})
+		}, slotReleased)
 	})
 	verbFlags(cmd, &v, &revision)
 	yesFlag(cmd, &yes)
@@ -43,6 +43,14 @@ to go on; a script gives --yes.
 
 // slotSettled reports whether a slot release changes nothing, or is refused.
 func slotSettled(j *client.Job) bool { return !j.SlotHeld || !j.Terminal() }
+
+// slotReleased says where a job's slot is after a release.
+func slotReleased(j *client.Job) string {
+	if j.SlotRelease == nil {
+		return "holds no slot"
+	}
+	return fmt.Sprintf("gave up its slot: released by %s at %s", j.SlotRelease.Actor, j.SlotRelease.At)
+}
 
 // slotReleaseMeans is what follows from releasing a job's slot.
 func slotReleaseMeans(j *client.Job) []string {

@@ -155,7 +155,7 @@ func (w *watching) show(e *client.Events) error {
 		event := &e.Events[i]
 		if w.id != 0 {
 			if gap := event.Revision - w.last - 1; w.last >= 0 && gap > 0 {
-				fmt.Fprintf(w.a.Err, "job %d: %d steps before revision %d are no longer kept\n", w.id, gap, event.Revision)
+				fmt.Fprintf(w.a.Err, "job %d: no longer kept: %s before revision %d\n", w.id, counted(gap, "step"), event.Revision)
 			}
 			w.last = event.Revision
 		}
@@ -180,7 +180,7 @@ func (w *watching) standing() string {
 	if w.job != nil {
 		return fmt.Sprintf("job %d: %s", w.id, clean(step(w.job)))
 	}
-	return fmt.Sprintf("watching, %d steps seen", w.steps)
+	return fmt.Sprintf("watching, %s seen", counted(w.steps, "step"))
 }
 
 func (w *watching) line(out *bytes.Buffer, e *client.Event) error {

@@ -204,6 +204,14 @@ func moment(t client.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
+// counted is a number of things, of which one is called one.
+func counted[N int | int32 | int64](n N, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}
+
 func yesNo(b bool) string {
 	if b {
 		return "yes"

@@ -63,6 +63,13 @@ func (s *Server) Alone(httpAddress string) {
 	s.w.status, s.w.cluster.members, s.w.cluster.warnings, s.w.cluster.voters = &st, []*admin.TClusterMember{&m}, nil, 1
 }
 
+// AddToken adds an access token.
+func (s *Server) AddToken(name, role string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.w.cluster.tokens = append(s.w.cluster.tokens, &admin.TToken{Name: name, Role: role, CreatedAtMs: at(300), CreatedBy: "unverified:ada"})
+}
+
 // Follower makes the status that of a follower that heard from its leader some
 // milliseconds ago.
 func (s *Server) Follower(nodeID string, appliedIndex, lastContactMs int64) {
