@@ -55,6 +55,9 @@ type OfflinePlan struct {
 	CreatedBy string
 	// Replaces says that the directory has content, which is kept in a directory inside it.
 	Replaces bool
+	// Uncertain says that NewIncarnation is counted from a snapshot file alone: neither the directory nor
+	// the caller tells of later ones.
+	Uncertain bool
 }
 
 // OfflineResult is what has happened.

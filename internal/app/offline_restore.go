@@ -129,6 +129,7 @@ func (r *restoring) plan(at place) (OfflinePlan, error) {
 	p := OfflinePlan{
 		DataDir: r.DataDir, NodeID: r.NodeID, Address: r.Address, ClusterID: h.ClusterID, Incarnation: h.Incarnation,
 		Index: h.Applied.Index, Term: h.Applied.Term, CreatedAt: int64(r.saved.CreatedAt), CreatedBy: r.saved.NodeID, Replaces: at.used,
+		Uncertain: !at.used && r.Incarnation == 0,
 	}
 	if at.already {
 		p.NewIncarnation = at.id.Pending.Incarnation

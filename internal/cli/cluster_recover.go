@@ -66,7 +66,7 @@ func (a *cli) clusterRecoverCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.printRecovered(resultOf(r))
+		return a.printRecovered(resultOf(r), a.serveAgain(v, cfg))
 	})
 	v = a.addOfflineFlags(cmd)
 	cmd.Flags().StringVar(&know, flag, "", "the cluster's id: confirms that its other masters are gone, and what follows, without asking")
@@ -77,8 +77,8 @@ func recoverPlan(p app.OfflinePlan) []string {
 	lines := []string{
 		fmt.Sprintf("THE OTHER MASTERS OF CLUSTER %d ARE GIVEN UP. The data in %s, of %s, becomes all there is.", p.ClusterID, p.DataDir, p.NodeID),
 		fmt.Sprintf("It ends at entry %d of term %d. What only other masters have is lost, acknowledged jobs among it.", p.Index, p.Term),
-		fmt.Sprintf("Incarnation %d begins in quarantine: %d of %d open jobs become UNKNOWN, admission is closed, dispatch is paused.",
-			p.NewIncarnation, p.Unsettled, p.OpenJobs),
+		fmt.Sprintf("Incarnation %d begins in quarantine: of %s %d become UNKNOWN, admission is closed, dispatch is paused.",
+			p.NewIncarnation, counted(p.OpenJobs, "open job"), p.Unsettled),
 	}
 	var others []string
 	for _, id := range p.Members {
@@ -92,7 +92,7 @@ func recoverPlan(p app.OfflinePlan) []string {
 	return lines
 }
 
-func (a *cli) printRecovered(r offlineResult) error {
+func (a *cli) printRecovered(r offlineResult, again commands) error {
 	return a.print(r, func(out *page) {
 		if r.Already {
 			fmt.Fprintln(out, "recovered or restored already, and not started since; nothing was changed")
@@ -102,6 +102,6 @@ func (a *cli) printRecovered(r offlineResult) error {
 		c := newCard(out)
 		c.addResult(r)
 		c.end()
-		afterwards(out, "make sure that no other master of this cluster runs, and wipe their data directories")
+		afterwards(out, again, "make sure that no other master of this cluster runs, and wipe their data directories")
 	})
 }

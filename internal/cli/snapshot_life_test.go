@@ -134,6 +134,16 @@ func TestABackupIsRestored(t *testing.T) {
 	}
 
 	id := fmt.Sprint(saved.ClusterID)
+	// Into an empty directory, where nothing tells of later incarnations.
+	const counted = "INCARNATION 2 IS COUNTED FROM THE FILE ALONE"
+	m.typed = []string{"no\n"}
+	empty := []string{"snapshot", "restore", backup, "--node-id", "m1", "--data-dir", filepath.Join(t.TempDir(), "empty"), "--raft-advertise", "10.0.0.1:9010"}
+	refused(t, m.session, exitFailed, counted, empty...)
+	m.typed = []string{"no\n"}
+	if _, _, errs := runAt(t, m.session, append(empty, "--incarnation", "4")...); strings.Contains(errs, counted) || !strings.Contains(errs, "incarnation 4") {
+		t.Errorf("with an incarnation given it says %s", errs)
+	}
+	m.typed = nil
 	target := []string{"snapshot", "restore", backup, "--node-id", "m1", "--raft-advertise", "127.0.0.1:9010", "--data-dir"}
 	at := func(dir string, more ...string) []string {
 		return append(append(append([]string{}, target...), dir), more...)
@@ -174,6 +184,12 @@ func TestABackupIsRestored(t *testing.T) {
 	status, out, _ := runAt(t, m.session, append(recovery, "--yes-i-know", id)...)
 	if status != exitOK || !strings.HasPrefix(out, "recovered or restored already") {
 		t.Errorf("run again it exits with %d: %s", status, out)
+	}
+	// The next steps can be run as they stand.
+	for _, command := range []string{"lancemaster serve --data-dir " + dir + " --node-id m1 --raft-advertise 127.0.0.1:9010\n", "lancemaster cluster reopen --note \"what happened\"\n"} {
+		if !strings.Contains(out, command) {
+			t.Errorf("%q is not among the next steps:\n%s", command, out)
+		}
 	}
 	m = serve(t, dir)
 	wantQuarantine(t, m.session, 3, first)

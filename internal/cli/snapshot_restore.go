@@ -3,12 +3,15 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lancemaster/lancemaster/internal/app"
 	"github.com/lancemaster/lancemaster/internal/client"
+	"github.com/lancemaster/lancemaster/internal/config"
 )
 
 const restoreLong = `Make a data directory of a snapshot file. The node must not run, and no master of the cluster may: the
@@ -25,9 +28,16 @@ The snapshot is verified to its last byte first. A directory with content is ref
 node's of this very cluster and --replace is given: then the content is kept in a directory inside it. The
 command may be ended at any moment and run again; either the old content counts or the new one.
 
-On a terminal the cluster's id is asked for; a script gives it with --expect-cluster-id. Where the cluster was
-restored or recovered before, after the snapshot was made, --incarnation names one above all that have been,
-as "lancemaster cluster status" or a master's node.json told; else it is found by itself.
+On a terminal the cluster's id is asked for; a script gives it with --expect-cluster-id.
+
+--incarnation is needed where the cluster was restored or recovered after this snapshot was made, and the
+directory is empty: then nothing here knows of that. Give one above all that have been; "lancemaster cluster
+status", the metric lancemaster_incarnation, each master's node.json and a newer snapshot tell the highest.
+Without it an incarnation begins that has been before:
+  - masters that are left of it are not refused as older,
+  - backends that have seen it refuse this cluster's heartbeats until its term is above the old one's,
+  - numbers of jobs are given that were given before.
+With the node's old content in the directory, and --replace, the incarnation is found by itself.
 
 `
 
@@ -64,7 +74,7 @@ func (a *cli) snapshotRestoreCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.printRestored(resultOf(r))
+		return a.printRestored(resultOf(r), a.serveAgain(v, cfg))
 	})
 	v = a.addOfflineFlags(cmd)
 	f := cmd.Flags()
@@ -81,13 +91,17 @@ func restorePlan(p app.OfflinePlan) []string {
 		"What was journaled after that is lost. Jobs that were not settled become UNKNOWN; the cluster is in quarantine until it is reopened.",
 		"No other master of this cluster may run, now or later, with the data that it has.",
 	}
+	if p.Uncertain {
+		lines = append(lines, fmt.Sprintf("INCARNATION %d IS COUNTED FROM THE FILE ALONE: the directory is empty. If this cluster was restored or recovered after the snapshot was made, "+
+			"%d may have been; then masters that are left of it are not refused, and backends refuse this one. In that case answer no, and give --incarnation one above all that have been.", p.NewIncarnation, p.NewIncarnation))
+	}
 	if p.Replaces {
 		lines = append(lines, "The directory's present content is kept in a directory inside it.")
 	}
 	return lines
 }
 
-func (a *cli) printRestored(r offlineResult) error {
+func (a *cli) printRestored(r offlineResult, again commands) error {
 	return a.print(r, func(out *page) {
 		if r.Already {
 			fmt.Fprintln(out, "restored already; nothing was changed")
@@ -97,18 +111,49 @@ func (a *cli) printRestored(r offlineResult) error {
 		c := newCard(out)
 		c.addResult(r)
 		c.end()
-		afterwards(out, "make sure that no other master of this cluster runs, and wipe their data directories")
+		afterwards(out, again, "make sure that no other master of this cluster runs, and wipe their data directories")
 	})
 }
 
+// commands are those that follow a restore or a recovery, as they can be run here.
+type commands struct{ serve, reopen, status string }
+
+// serveAgain repeats what this command was told of the node.
+func (a *cli) serveAgain(v *offlineFlags, cfg config.Config) commands {
+	serve := "lancemaster serve"
+	for _, f := range []struct{ name, value string }{
+		{"config", v.file}, {"data-dir", v.dataDir}, {"node-id", v.nodeID}, {"raft-advertise", v.advertise},
+	} {
+		if f.value != "" {
+			serve += " --" + f.name + " " + quoted(f.value)
+		}
+	}
+	where := ""
+	if a.getenv("LANCEMASTER_ADDR", "") == "" && cfg.Sources["admin.listen"] != config.SourceDefault {
+		where = " --addr " + quoted(cfg.AdminListen)
+	}
+	return commands{serve, `lancemaster cluster reopen --note "what happened"` + where, "lancemaster cluster status" + where}
+}
+
+// quoted is a word as a shell takes it.
+func quoted(word string) string {
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./:,=@%+", r)
+	}) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
 // afterwards says what follows a restore or a recovery.
-func afterwards(out *page, first string) {
+func afterwards(out *page, again commands, first string) {
 	for n, step := range []string{
 		first,
-		"start this node as it was started before, with the same --config and flags: lancemaster serve",
+		"start this node, with its service manager, or by hand: " + clean(again.serve),
+		"see that it serves, in quarantine: " + clean(again.status),
 		"restart every backend, at least 10 seconds after the last of the old masters was stopped",
-		"reopen the cluster: lancemaster cluster reopen --note TEXT",
-		"add the other masters, wiped, one by one: lancemaster cluster add",
+		"reopen the cluster: " + clean(again.reopen),
+		"add the other masters, wiped, one by one, as docs/backup.md says: lancemaster cluster add NODE ADDRESS",
 	} {
 		if n == 0 {
 			fmt.Fprintln(out, "next:")

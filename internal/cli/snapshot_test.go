@@ -112,3 +112,14 @@ func TestASaveEndsWithItsContext(t *testing.T) {
 		t.Errorf("left are %v, %v", left, err)
 	}
 }
+
+func TestQuoted(t *testing.T) {
+	for word, want := range map[string]string{
+		"/etc/lancemaster.yaml": "/etc/lancemaster.yaml", "[::1]:9010": "'[::1]:9010'",
+		"a b": "'a b'", "it's": `'it'\''s'`, "$HOME": "'$HOME'", "": "''",
+	} {
+		if got := quoted(word); got != want {
+			t.Errorf("%q is written as %s", word, got)
+		}
+	}
+}
