@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/lancemaster/lancemaster/gen-go/backend"
+	"github.com/lancemaster/lancemaster/gen-go/shared"
 	"github.com/lancemaster/lancemaster/internal/client"
-	"github.com/lancemaster/lancemaster/internal/oracle"
 	"github.com/lancemaster/lancemaster/internal/scripted"
 )
 
@@ -35,9 +35,7 @@ type scene struct {
 func stage(t *testing.T, c *Cluster, leader *Master, deadline time.Duration) *scene {
 	t.Helper()
 	s := &scene{Cluster: c, t: t, beats: map[string]int{}}
-	began := time.Now()
-	recorder := oracle.NewRecorder(func() oracle.Moment { return oracle.Moment(time.Since(began)) })
-	b, err := startScripted(c, 0, "b1", recorder)
+	b, err := startScripted(c, 0, "b1", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,11 +145,11 @@ func (s *scene) followers(of *Master) (out []*Master) {
 	return out
 }
 
-// successor waits until another master leads beside one that believes that it does.
-func (s *scene) successor(old *Master) (next, voter *Master) {
+// another waits until another master leads.
+func (s *scene) another(than *Master) (next *Master) {
 	s.t.Helper()
 	s.until("another master leads", func() bool {
-		for _, m := range s.followers(old) {
+		for _, m := range s.followers(than) {
 			if ok, _ := m.App().Ready(); ok {
 				next = m
 				return true
@@ -159,6 +157,13 @@ func (s *scene) successor(old *Master) (next, voter *Master) {
 		}
 		return false
 	})
+	return next
+}
+
+// successor waits until another master leads beside one that believes that it does.
+func (s *scene) successor(old *Master) (next, voter *Master) {
+	s.t.Helper()
+	next = s.another(old)
 	for _, m := range s.followers(old) {
 		if m != next {
 			voter = m
@@ -254,6 +259,53 @@ func TestNothingIsSentAfterTheDeadline(t *testing.T) {
 		api := s.client(3, leader)
 		s.until("the job ends", func() bool { return s.seen(api).Terminal() || s.sent() > 0 })
 		if j := s.seen(api); s.sent() != 0 || j.State != client.StateNotCommitted || j.Dispatch.Proof != "NOT_ENQUEUED" {
+			t.Errorf("sent %d times; the job is %s, its proof %s", s.sent(), j.State, j.Dispatch.Proof)
+		}
+	})
+}
+
+// An orderly stop while a backend takes its time to answer a call: the job stays RUNNING, goes to nobody
+// else, and ends by its report to the next leader.
+func TestAnswerIsHeldAcrossAnOrderlyStop(t *testing.T) {
+	formed(t, func(t *testing.T, c *Cluster, leader *Master) {
+		s := stage(t, c, leader, time.Hour)
+		held := make(chan struct{})
+		s.backend.Always(scripted.Answer{Held: held})
+		s.comesAlive(func() {})
+		s.until("the job is sent", func() bool { return s.sent() == 1 })
+		if err := leader.Stop(); err != nil {
+			t.Error(err)
+		}
+		next := s.another(leader)
+		api := s.client(3, next)
+		if j := s.seen(api); j.State != client.StateRunning || !j.SlotHeld {
+			t.Errorf("after the stop the job is %s, slot held %v", j.State, j.SlotHeld)
+		}
+		s.beatsOf(next)
+		close(held)
+		to := func() string { return next.at(reportPort) }
+		s.backend.ReportUntilTaken(t.Context(), to, scripted.ResultOf(s.backend.SentTo(s.job)[0], shared.TLanceIndexResultCode_NATIVE_OK))
+		s.until("the job ends", func() bool { return s.seen(api).Resolved() })
+		if j := s.seen(api); j.State != client.StateCommitted || j.SlotHeld || s.sent() != 1 {
+			t.Errorf("sent %d times; the job is %s, slot held %v", s.sent(), j.State, j.SlotHeld)
+		}
+	})
+}
+
+// An orderly stop before anything was written: nothing is, by this master or the next one.
+func TestNothingIsSentAfterAnOrderlyStop(t *testing.T) {
+	formed(t, func(t *testing.T, c *Cluster, leader *Master) {
+		s := stage(t, c, leader, 5*time.Second)
+		s.comesAlive(func() { s.Net.Slow(leader.Addr, BackendAddr(0), time.Second) })
+		api := s.client(3, leader)
+		s.until("the job is RUNNING", func() bool { return s.seen(api).State == client.StateRunning })
+		if err := leader.Stop(); err != nil {
+			t.Error(err)
+		}
+		api = s.client(4, s.another(leader))
+		s.until("the job ends", func() bool { return s.seen(api).Terminal() })
+		// The stopping master may have had the time to say so; otherwise nobody can.
+		if j := s.seen(api); s.sent() != 0 || j.State == client.StateCommitted {
 			t.Errorf("sent %d times; the job is %s, its proof %s", s.sent(), j.State, j.Dispatch.Proof)
 		}
 	})
