@@ -70,6 +70,13 @@ func (a *App) Reload(next config.Config, err error) {
 	}
 }
 
+// ReloadIsSlow says that a reload has not ended after so long. Metric and log say it, until one ends.
+func (a *App) ReloadIsSlow(after time.Duration) {
+	a.reloads.failed()
+	a.log.Error("the configuration, or a file that it names, is still being read; the file system may not answer; the node goes on with what it has",
+		"after", after.String())
+}
+
 // Healthy returns nil when the node's own parts answer: the state, Raft and the
 // disk. It asks no other node, so that a lost quorum is no reason to restart this one.
 func (a *App) Healthy(ctx context.Context) error {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 
 	"github.com/lancemaster/lancemaster/internal/app"
@@ -106,6 +107,17 @@ func (a *cli) serve(ctx context.Context, cfg config.Config, load func() (config.
 			manager.ready(n.Healthy)
 			return nil
 		},
-		reload: func() { manager.reloading(func() { n.Reload(load()) }) },
+		reload: func(ctx context.Context) {
+			manager.reloading(func() {
+				next, err := load()
+				if ctx.Err() == nil { // else the node stops, and it does not matter any more
+					n.Reload(next, err)
+				}
+			})
+		},
+		slow: func() {
+			n.ReloadIsSlow(slowReload)
+			manager.tell(daemon.SdNotifyReady) // as before, for all that anybody can tell
+		},
 	})
 }

@@ -15,6 +15,9 @@ type supervisor struct {
 	log    *slog.Logger
 	cancel context.CancelFunc
 	done   sync.WaitGroup
+
+	mu   sync.Mutex
+	over bool // it was told that the node stops: nothing else is true any more
 }
 
 // newSupervisor returns a supervisor whose environment was read: what the node starts later must not
@@ -23,6 +26,12 @@ func newSupervisor(log *slog.Logger) *supervisor { return &supervisor{log: log} 
 
 // tell sends a state. A failure is no reason to stop a node.
 func (s *supervisor) tell(state string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return
+	}
+	s.over = state == daemon.SdNotifyStopping
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		s.log.Warn("the service manager could not be told", "state", state, "error", err.Error())
 	}

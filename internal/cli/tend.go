@@ -32,9 +32,13 @@ type tending struct {
 	// bound is how long the node gives itself to stop.
 	bound   time.Duration
 	signals <-chan os.Signal
-	// reload is called for each of reloads while the node runs; both may be nil.
-	reload  func()
+	// reload is called for reloads while the node runs; both may be nil. It reads files, on file systems
+	// that may not answer, so it runs beside the wait for signals: one at a time, and once more for
+	// signals that came during it. Its context ends when the node is to stop. slow is called when it has
+	// taken slowReload.
+	reload  func(context.Context)
 	reloads <-chan os.Signal
+	slow    func()
 	// ending is called when a started node is about to stop; it may be nil.
 	ending func()
 }
@@ -102,17 +106,29 @@ func (t tending) run(ctx context.Context, n node) error {
 	if err := t.up(); err != nil {
 		return errors.Join(err, t.stop(ctx, n))
 	}
+	r := newReloader(ctx, t)
 	for {
 		select {
 		case err := <-n.Done():
+			r.cancel()
 			return fmt.Errorf("the node cannot go on: %w", err)
-		case <-t.reloads:
-			t.reload()
+		case <-r.asked():
+			r.begin()
+			continue
+		case <-r.running:
+			r.ended()
+			continue
+		case <-r.late:
+			r.late = nil
+			t.slow()
 			continue
 		case <-t.signals:
 		case <-ctx.Done():
 		}
-		return t.stop(ctx, n)
+		r.cancel()
+		err := t.stop(ctx, n)
+		r.wait()
+		return err
 	}
 }
 

@@ -1,12 +1,14 @@
 package config_test
 
 import (
+	"errors"
 	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -132,12 +134,19 @@ func TestASecretGivenAsValueIsRefusedWithoutRepeatingIt(t *testing.T) {
 	}
 }
 
-func TestMissingAndHugeFiles(t *testing.T) {
-	if _, err := config.Load(filepath.Join(t.TempDir(), "absent.yaml"), nil, nil); err == nil {
-		t.Error("an absent file was accepted")
+func TestFilesThatAreNone(t *testing.T) {
+	dir := t.TempDir()
+	pipe, huge := filepath.Join(dir, "pipe"), filepath.Join(dir, "huge")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(huge, nil, 0o600), os.Truncate(huge, 1<<30)); err != nil {
+		t.Fatal(err)
 	}
-	if _, err := config.Load(file(t, strings.Repeat("#", 1<<20+1)), nil, nil); err == nil || !strings.Contains(err.Error(), "larger than") {
-		t.Errorf("got %v", err)
+	for path, want := range map[string]string{
+		filepath.Join(dir, "absent"): "no such file", pipe: "is not a regular file", dir: "is not a regular file", "/dev/zero": "is not a regular file",
+		huge: "is larger than 1048576 bytes", file(t, strings.Repeat("#", 1<<20+1)): "is larger than 1048576 bytes",
+	} {
+		if _, err := config.Load(path, nil, nil); err == nil || !strings.Contains(err.Error(), "cannot read the configuration file") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v", path, err)
+		}
 	}
 }
 

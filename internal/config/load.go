@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"sort"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/lancemaster/lancemaster/internal/smallfile"
 )
 
 // maxFile bounds a configuration file, in bytes.
@@ -92,17 +93,9 @@ type entry struct {
 
 // readFile flattens a YAML mapping into dotted keys.
 func readFile(path string) ([]entry, error) {
-	f, err := os.Open(path)
+	raw, _, err := smallfile.Read(path, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the configuration file: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the configuration file: %w", err)
-	}
-	if len(raw) > maxFile {
-		return nil, fmt.Errorf("the configuration file %s is larger than %d bytes", path, maxFile)
 	}
 	var doc, second yaml.Node
 	docs := yaml.NewDecoder(bytes.NewReader(raw))
