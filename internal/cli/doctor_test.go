@@ -179,7 +179,7 @@ func TestDoctorFindsFaults(t *testing.T) {
 		{"FAIL certificates: that of the admin service of master-1 expired at 2026-03-01T12:09:59Z; next: ", func(e *evidence) { e.masters[0].expiry = noon.Add(-time.Second) }},
 		{"FAIL certificates: that of the admin service of master-1 expires within a day, at ", func(e *evidence) { e.masters[0].expiry = noon.Add(23 * time.Hour) }},
 		{"warn certificates: that of the admin service of master-1 expires in 13 days, at ", func(e *evidence) { e.masters[0].expiry = noon.Add(14*24*time.Hour - time.Second) }},
-		{"warn certificates: that of master-1 expires in 1 days, at ", func(e *evidence) {
+		{"warn certificates: that of master-1 expires in 1 day, at ", func(e *evidence) {
 			metric(e, "tls_certificate_expiry_timestamp_seconds", float64(noon.Add(25*time.Hour).Unix()))
 		}},
 		{"note certificates: none was seen: ", func(e *evidence) {

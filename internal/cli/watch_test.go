@@ -64,7 +64,7 @@ func TestWatchTellsOfGaps(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := "job 7: 14 steps before revision 30 are no longer kept\njob 7: 1 steps before revision 33 are no longer kept\n"
+	want := "job 7: no longer kept: 14 steps before revision 30\njob 7: no longer kept: 1 step before revision 33\n"
 	if errs.String() != want {
 		t.Errorf("told %q, want %q", errs.String(), want)
 	}
