@@ -115,7 +115,8 @@ func (a *App) listenToPeers() (err error) {
 		return err
 	}
 	a.onStop("connections to other masters", a.endpoint.Close)
-	return nil
+	// Nobody was let in so far: the node does not know its members yet.
+	return a.checkBound("raft.listen", a.endpoint.Bound(), a.cfg.RaftTLS == tlsMutual || a.cfg.TrustedNetwork)
 }
 
 var errStarting = &peer.Refusal{Code: peer.CodeStarting, Message: "this node is starting; try again shortly"}

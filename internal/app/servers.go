@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 
@@ -57,7 +58,7 @@ func (a *App) startReports(ctx context.Context, sends *dispatch.Sends, m *rpc.Me
 		return nil, fmt.Errorf("report.tls: %w", err)
 	}
 	a.report, err = rpc.NewReportServer(rpc.ListenConfig{
-		Address: a.cfg.ReportListen, Protocol: protocol(a.cfg.ReportProtocol), Framed: a.cfg.ReportProtocol.Framed, TLS: secure, Listen: a.listen(),
+		Address: a.cfg.ReportListen, Protocol: protocol(a.cfg.ReportProtocol), Framed: a.cfg.ReportProtocol.Framed, TLS: secure, Listen: a.listen("report.listen", true),
 	}, reports)
 	if err != nil {
 		return nil, err
@@ -89,7 +90,8 @@ func (a *App) startAdmin(ctx context.Context, reports *rpc.Reports, m *rpc.Metri
 	if err != nil {
 		return fmt.Errorf("admin.tls: %w", err)
 	}
-	a.admin, err = rpc.NewAdminServer(rpc.ListenConfig{Address: a.cfg.AdminListen, TLS: secure, Listen: a.listen()}, admin)
+	guarded := a.cfg.AdminTLS == tlsMutual || a.cfg.AdminTLS != tlsOff && a.cfg.AdminAuth == "required"
+	a.admin, err = rpc.NewAdminServer(rpc.ListenConfig{Address: a.cfg.AdminListen, TLS: secure, Listen: a.listen("admin.listen", guarded)}, admin)
 	if err != nil {
 		return err
 	}
@@ -162,14 +164,31 @@ func (a *App) leaderOverHTTP() (httpserver.Leader, bool) {
 	return l, true
 }
 
-// listen is what makes the Thrift services' listeners; nil for the default.
-func (a *App) listen() func(context.Context, string) (net.Listener, error) {
-	if a.opts.Listen == nil {
+// listen makes the listener of a Thrift service; guarded says that others than this machine may reach it.
+func (a *App) listen(key string, guarded bool) func(context.Context, string) (net.Listener, error) {
+	return func(ctx context.Context, address string) (l net.Listener, err error) {
+		if a.opts.Listen != nil {
+			l, err = a.opts.Listen(ctx, "tcp", address)
+		} else {
+			l, err = thriftnet.Listen(ctx, address)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := a.checkBound(key, l.Addr(), guarded); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+		return l, nil
+	}
+}
+
+// checkBound refuses a listener that others than this machine can reach although its address did not look
+// like it: the configuration was checked for what it says, and a name may lead elsewhere than it should.
+func (a *App) checkBound(key string, at net.Addr, guarded bool) error {
+	if guarded || at.Network() == "unix" || config.Loopback(at.String()) {
 		return nil
 	}
-	return func(ctx context.Context, address string) (net.Listener, error) {
-		return a.opts.Listen(ctx, "tcp", address)
-	}
+	return fmt.Errorf("%s leads to %s, which can be reached from other machines, and nobody would be asked who they are; write 127.0.0.1 for this machine", key, at)
 }
 
 // serve starts a service that listens where the configuration key says.
@@ -213,8 +232,7 @@ func (a *App) warnOfOpenServices() {
 		}
 	}
 	if !config.Loopback(a.cfg.RaftListen) && a.cfg.RaftTLS != tlsMutual {
-		// What masters forward is believed, so that this door leads around admin.tls and admin.auth.
-		a.log.Warn("the Raft port is reachable from other machines and does not ask who connects: whoever reaches it can pass for a master, and act as anybody at the admin service, whatever that asks for; set raft.tls: mutual, or firewall the port to the members",
+		a.log.Warn("the Raft port is reachable from other machines and does not ask who connects, as raft.trusted_network allows: whoever reaches it can pass for a master, and act as anybody at the admin service",
 			"key", "raft.listen", "address", a.cfg.RaftListen)
 	}
 }

@@ -24,6 +24,7 @@ type Config struct {
 	HTTPListen      string // health and metrics
 	RaftListen      string
 	RaftAdvertise   string // host:port told to other members; empty: the bound address
+	TrustedNetwork  bool   // the Raft port may be open without TLS
 
 	// How each service uses TLS: off, server or mutual; between masters off or mutual.
 	ReportTLS, AdminTLS, HTTPTLS, RaftTLS, BackendTLS, RefreshTLS string

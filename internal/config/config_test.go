@@ -98,6 +98,9 @@ func TestRefusalsNameTheKey(t *testing.T) {
 		{"TLS mode", "", map[string]string{"raft.tls": "server"}, []string{`"server" is not one of off, mutual`}},
 		{"open admin service", "", map[string]string{"admin.listen": "10.0.0.1:9021"}, []string{"admin.tls: is off, and 10.0.0.1:9021 can be reached"}},
 		{"admin service without callers' names", "", map[string]string{"admin.listen": "0.0.0.0:9021", "admin.tls": "server", "tls.cert_file": "/c", "tls.key_file": "/k"}, []string{"admin.auth: is none"}},
+		{"open Raft port", "", map[string]string{"raft.listen": "10.0.0.1:9010"}, []string{"raft.tls: is off, and 10.0.0.1:9010 can be reached", "raft.trusted_network: true"}},
+		{"open Raft port by its name", "", map[string]string{"raft.listen": "m1.example.com:9010", "raft.trusted_network": "false"}, []string{"raft.tls: is off"}},
+		{"open Raft port, trust of another word", "", map[string]string{"raft.listen": ":9010", "raft.advertise": "m1:9010", "raft.trusted_network": "1"}, []string{`"1" is not true or false`}},
 		{"relative socket", "", map[string]string{"admin.listen": "unix:sock"}, []string{`"unix:sock" is not unix:/absolute/path`}},
 		{"a socket with TLS", "", map[string]string{"admin.listen": "unix:/s", "admin.tls": "server", "tls.cert_file": "/c", "tls.key_file": "/k"}, []string{"a Unix socket has no use for it"}},
 		{"relative tokens file", "", map[string]string{"admin.tokens_file": "tokens"}, []string{"is not an absolute path"}},
@@ -152,7 +155,7 @@ func TestFilesThatAreNone(t *testing.T) {
 
 func TestMembersInEveryForm(t *testing.T) {
 	want := []config.Member{{ID: "a", Address: "h1:1"}, {ID: "master-1", Address: "h2:2"}}
-	listen := map[string]string{"raft.listen": "0.0.0.0:9010"}
+	listen := map[string]string{"raft.listen": "0.0.0.0:9010", "raft.trusted_network": "true"}
 	for name, c := range map[string]func() (config.Config, error){
 		"list": func() (config.Config, error) {
 			return config.Load(file(t, "cluster: {members: ' master-1=h2:2, a=h1:1'}"), nil, listen)
@@ -186,6 +189,18 @@ func TestAnAdminServiceForOthersMayBeGuardedByEither(t *testing.T) {
 	files := map[string]string{"tls.cert_file": "/c", "tls.key_file": "/k", "tls.ca_file": "/a", "admin.listen": "0.0.0.0:9021"}
 	for _, guard := range []map[string]string{{"admin.tls": "mutual"}, {"admin.tls": "server", "admin.auth": "required"}} {
 		maps.Copy(guard, files)
+		if _, err := config.Load("", nil, guard); err != nil {
+			t.Errorf("%v: %v", guard, err)
+		}
+	}
+}
+
+// Either the masters prove who they are, or somebody has said that nobody else can reach them.
+func TestARaftPortForOthersMayBeGuardedByEither(t *testing.T) {
+	for _, guard := range []map[string]string{
+		{"raft.tls": "mutual", "tls.cert_file": "/c", "tls.key_file": "/k", "tls.ca_file": "/a"}, {"raft.trusted_network": "true"},
+	} {
+		guard["raft.listen"] = "10.0.0.1:9010"
 		if _, err := config.Load("", nil, guard); err != nil {
 			t.Errorf("%v: %v", guard, err)
 		}

@@ -41,6 +41,7 @@ func keys() []key {
 		{"raft.listen", "127.0.0.1:9010", "host:port on which members replicate the journal", text(func(c *Config) *string { return &c.RaftListen })},
 		{"raft.advertise", "", "host:port of this member as other members reach it; default: the bound address", text(func(c *Config) *string { return &c.RaftAdvertise })},
 		{"raft.tls", "off", "TLS between masters: off, or mutual, for which each needs a certificate of role master that names its node", word(func(c *Config) *string { return &c.RaftTLS }, "off", "mutual")},
+		{"raft.trusted_network", "false", "true: nobody but the masters can reach raft.listen, which may then be open to other machines without TLS; whoever reaches it can write to the journal and act as anybody at the admin service", truth(func(c *Config) *bool { return &c.TrustedNetwork })},
 		{"raft.heartbeat_timeout", "1s", "how long a follower waits for its leader before it stands for election; heartbeats queue behind disk writes, so it must exceed a slow write", duration(func(c *Config) *time.Duration { return &c.HeartbeatTimeout })},
 		{"raft.election_timeout", "1s", "how long a candidate waits for votes; at least raft.heartbeat_timeout", duration(func(c *Config) *time.Duration { return &c.ElectionTimeout })},
 		{"raft.leader_lease", "500ms", "how long a leader that reaches no majority goes on; at most raft.heartbeat_timeout", duration(func(c *Config) *time.Duration { return &c.LeaderLease })},

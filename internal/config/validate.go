@@ -176,6 +176,9 @@ func (c *Config) validateTLS(fault func(key, format string, args ...any)) {
 	if strings.HasPrefix(c.AdminListen, unixPrefix) && c.AdminTLS != "off" {
 		fault("admin.tls", "is %s, and a Unix socket has no use for it; its mode lets in only this node's user", c.AdminTLS)
 	}
+	if c.RaftTLS == "off" && !c.TrustedNetwork && !Loopback(c.RaftListen) {
+		fault("raft.tls", "is off, and %s can be reached from other machines: whoever reaches it can pass for a master, and act as anybody at the admin service, whatever that asks for; set raft.tls: mutual (see `lancemaster tls`), listen on 127.0.0.1, or, where nobody but the masters can reach it, say so with raft.trusted_network: true", c.RaftListen)
+	}
 	if Loopback(c.AdminListen) {
 		return
 	}

@@ -1,6 +1,8 @@
 package httpserver_test
 
 import (
+	"context"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -91,5 +93,27 @@ func TestProfiles(t *testing.T) {
 		if _, err := httpserver.Start(httpserver.Options{Address: "127.0.0.1:0", DebugAddress: address}); err == nil || !strings.Contains(err.Error(), "http.debug_listen "+address) {
 			t.Errorf("%s: got %v", address, err)
 		}
+	}
+}
+
+// elsewhere is a listener that says it is bound to an address of the machine's network.
+type elsewhere struct{ net.Listener }
+
+func (elsewhere) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 9} }
+
+// A name of this machine may lead elsewhere.
+func TestProfilesAreForThisMachineWhateverItIsCalled(t *testing.T) {
+	_, err := httpserver.Start(httpserver.Options{
+		Address: "127.0.0.1:0", DebugAddress: "localhost:0",
+		Listen: func(ctx context.Context, network, address string) (net.Listener, error) {
+			l, err := (&net.ListenConfig{}).Listen(ctx, network, address)
+			if err == nil && address == "localhost:0" {
+				l = elsewhere{l}
+			}
+			return l, err
+		},
+	})
+	if err == nil || !strings.Contains(err.Error(), "http.debug_listen 10.0.0.1:9 can be reached") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -111,8 +111,15 @@ func Start(o Options) (*Server, error) {
 		return nil, err
 	}
 	if o.DebugAddress != "" {
-		if err := s.listen("http.debug_listen", o.DebugAddress); err != nil {
-			return nil, errors.Join(err, s.listeners[0].Close())
+		err := s.listen("http.debug_listen", o.DebugAddress)
+		if err == nil { // a name may lead elsewhere than it says
+			err = o.checkDebug(s.listeners[1].Addr().String())
+		}
+		if err != nil {
+			for _, l := range s.listeners {
+				err = errors.Join(err, l.Close())
+			}
+			return nil, err
 		}
 	}
 	s.serve(s.listeners[0], o.TLS, routes(o), writeTimeout)
@@ -123,13 +130,22 @@ func Start(o Options) (*Server, error) {
 }
 
 func (o Options) check() error {
-	switch {
-	case o.DebugAddress != "" && !ownMachine(o.DebugAddress):
-		return fmt.Errorf("http.debug_listen %s can be reached from other machines; profiles show what is in memory, so listen on 127.0.0.1 or [::1]", o.DebugAddress)
-	case o.Viewers != nil && (o.TLS == nil || o.TLS.ClientAuth < tls.VerifyClientCertIfGiven):
+	if o.DebugAddress != "" {
+		if err := o.checkDebug(o.DebugAddress); err != nil {
+			return err
+		}
+	}
+	if o.Viewers != nil && (o.TLS == nil || o.TLS.ClientAuth < tls.VerifyClientCertIfGiven) {
 		return errors.New("client certificates for /metrics and /leader need a TLS that verifies them")
 	}
 	return nil
+}
+
+func (o Options) checkDebug(at string) error {
+	if ownMachine(at) {
+		return nil
+	}
+	return fmt.Errorf("http.debug_listen %s can be reached from other machines; profiles show what is in memory, so listen on 127.0.0.1 or [::1]", at)
 }
 
 func (s *Server) listen(key, address string) error {

@@ -65,6 +65,9 @@ func Listen(cfg Config) (*Endpoint, error) {
 // Addr returns the address under which other nodes reach this one.
 func (e *Endpoint) Addr() string { return string(e.advertise) }
 
+// Bound returns the address listened on.
+func (e *Endpoint) Bound() net.Addr { return e.listener.Addr() }
+
 // RaftStream returns the stream of Raft's connections, always the same. Its Dial takes
 // "NODEID@host:port" and refuses another node than that one; of a plain host:port it only asks Judge.
 // Its Close closes every Raft connection and takes no more; calls go on.

@@ -9,8 +9,9 @@ import (
 	"syscall"
 )
 
-// listen listens at host:port, or at a Unix socket that only this process's user may connect to.
-func listen(ctx context.Context, address string) (net.Listener, error) {
+// Listen listens at host:port, or for unix:PATH at a Unix socket that only this process's user may connect
+// to.
+func Listen(ctx context.Context, address string) (net.Listener, error) {
 	network, at := networkOf(address)
 	var lc net.ListenConfig
 	if network != "unix" {

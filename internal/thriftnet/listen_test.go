@@ -21,7 +21,7 @@ func socketDir(t *testing.T) string {
 
 func TestAUnixSocketIsForThisUserOnly(t *testing.T) {
 	path := filepath.Join(socketDir(t), "s")
-	l, err := listen(t.Context(), "unix:"+path)
+	l, err := Listen(t.Context(), "unix:"+path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestAUnixSocketIsForThisUserOnly(t *testing.T) {
 	if err := <-accepted; err != nil {
 		t.Error(err)
 	}
-	if _, err := listen(t.Context(), "unix:"+path); err == nil {
+	if _, err := Listen(t.Context(), "unix:"+path); err == nil {
 		t.Error("a socket in use was taken over")
 	}
 }
@@ -63,7 +63,7 @@ func TestAStaleSocketIsReplacedAndNothingElse(t *testing.T) {
 	if err := left.Close(); err != nil {
 		t.Fatal(err)
 	}
-	l, err := listen(t.Context(), "unix:"+path)
+	l, err := Listen(t.Context(), "unix:"+path)
 	if err != nil {
 		t.Fatalf("the socket that was left behind is in the way: %v", err)
 	}
@@ -72,7 +72,7 @@ func TestAStaleSocketIsReplacedAndNothingElse(t *testing.T) {
 	if err := os.WriteFile(file, []byte("kept"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := listen(t.Context(), "unix:"+file); err == nil {
+	if _, err := Listen(t.Context(), "unix:"+file); err == nil {
 		t.Error("listened in place of a file")
 	}
 	if kept, err := os.ReadFile(file); err != nil || !strings.Contains(string(kept), "kept") {

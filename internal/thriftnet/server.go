@@ -87,9 +87,7 @@ func (c Config) withDefaults() Config {
 		c.Observe = func(Incident) {}
 	}
 	if c.Listen == nil {
-		c.Listen = func(ctx context.Context, address string) (net.Listener, error) {
-			return listen(ctx, address)
-		}
+		c.Listen = Listen
 	}
 	return c
 }
