@@ -257,6 +257,9 @@ func (c *Client) attempt(ctx context.Context, address string, op operation, f ca
 	if c.isClosed() {
 		return &Error{Code: CodeCanceled, Message: "this client is closed"}, final
 	}
+	if e := c.inTheClear(address); e != nil {
+		return e, elsewhere
+	}
 	if c.cfg.Stale != nil && op.kind == reading && !op.silent {
 		var told Staleness
 		f = c.stale(address, f, &told)

@@ -20,7 +20,7 @@ type Config struct {
 	// enough: the leader is found from any member.
 	Addresses []string
 
-	Token   string // authenticates the caller where tokens are configured
+	Token   string // authenticates the caller where tokens are configured; without TLS it is sent to this machine only
 	Name    string // the caller's name in the history where nothing vouches for one, as unverified:NAME
 	Version string // the caller's version
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"syscall"
@@ -20,6 +21,7 @@ const (
 	nextStart = "start a master (lancemaster dev starts one to try things on), or name one that runs with --addr or LANCEMASTER_ADDR"
 	nextPort  = "name a master's admin service with --addr or LANCEMASTER_ADDR (default port 9021), not its report, HTTP or Raft port"
 	nextCA    = "give the CA that vouches for the masters with --tls-ca or LANCEMASTER_TLS_CA"
+	nextClear = nextCA + ", or call the master from its own machine or through a tunnel to it, at 127.0.0.1"
 	nextCert  = "give your certificate with --tls-cert and --tls-key, or LANCEMASTER_TLS_CERT and LANCEMASTER_TLS_KEY"
 	nextPlain = "leave out --tls-ca, --tls-cert and --tls-key (unset LANCEMASTER_TLS_CA, LANCEMASTER_TLS_CERT and LANCEMASTER_TLS_KEY), or name an admin service that speaks TLS"
 	nextOwn   = "use a certificate that is valid now, names a role that may call here (lancemaster tls cert) and is signed by a CA in the masters' tls.ca_file"
@@ -157,4 +159,24 @@ func alerted(err error) string {
 		return ""
 	}
 	return strings.TrimPrefix(op.Err.Error(), "tls: ")
+}
+
+// inTheClear refuses to send the caller's token to another machine without TLS: whoever is on the way would
+// have it. A name other than localhost counts as another machine's, since what it leads to may change. nil
+// where the token may be sent.
+func (c *Client) inTheClear(address string) *Error {
+	if c.cfg.Token == "" || c.cfg.TLS != nil || strings.HasPrefix(address, "unix:") {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err == nil && (host == "localhost" || loopback(host)) {
+		return nil
+	}
+	m := misfit{address: address, verb: "send the access token to", why: "without TLS anybody on the way could read it; nothing was sent", next: nextClear}
+	return m.failed(CodeUnreachable, nil)
+}
+
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
 }

@@ -97,6 +97,7 @@ func TestRefusalsNameTheKey(t *testing.T) {
 		{"TLS without files", "", map[string]string{"report.tls": "server", "raft.tls": "mutual", "backend.tls": "mutual"}, []string{"report.tls: server needs tls.cert_file", "raft.tls: mutual needs tls.ca_file", "backend.tls: mutual needs tls.cert_file"}},
 		{"TLS mode", "", map[string]string{"raft.tls": "server"}, []string{`"server" is not one of off, mutual`}},
 		{"open admin service", "", map[string]string{"admin.listen": "10.0.0.1:9021"}, []string{"admin.tls: is off, and 10.0.0.1:9021 can be reached"}},
+		{"tokens without TLS", "", map[string]string{"admin.listen": "10.0.0.1:9021", "admin.auth": "required", "admin.tokens_file": "/t"}, []string{"admin.tls: is off, and 10.0.0.1:9021 can be reached", "hear tokens"}},
 		{"admin service without callers' names", "", map[string]string{"admin.listen": "0.0.0.0:9021", "admin.tls": "server", "tls.cert_file": "/c", "tls.key_file": "/k"}, []string{"admin.auth: is none"}},
 		{"open Raft port", "", map[string]string{"raft.listen": "10.0.0.1:9010"}, []string{"raft.tls: is off, and 10.0.0.1:9010 can be reached", "raft.trusted_network: true"}},
 		{"open Raft port by its name", "", map[string]string{"raft.listen": "m1.example.com:9010", "raft.trusted_network": "false"}, []string{"raft.tls: is off"}},
