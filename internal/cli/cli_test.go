@@ -160,7 +160,7 @@ func TestConfigurationFile(t *testing.T) {
 			t.Errorf("%s is not in it", key)
 		}
 	}
-	got.Sources, want.Sources = nil, nil
+	got.Sources, want.Sources, want.File = nil, nil, path
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}

@@ -48,15 +48,23 @@ func (a *cli) configCheckCmd() *cobra.Command {
 		Use:   "check",
 		Short: "Check a configuration with the validator of start and reload",
 		Long: `Check a configuration with the very validator that a start and a reload use. Every fault is told, each
-with its key and where the value came from.
+with its key and where the value came from, and also when nothing is configured at all.
 
 ` + exitPlain,
 		Example: `  lancemaster config check --config /etc/lancemaster/lancemaster.yaml`,
 	}
 	var load func() (config.Config, error)
 	cmd = a.leaf(cmd, func(context.Context, *cobra.Command, []string) error {
-		if _, err := load(); err != nil {
+		cfg, err := load()
+		if err != nil {
 			return err
+		}
+		if cfg.File != "" && !cfg.Sets(config.SourceFile) {
+			fmt.Fprintf(a.Out, "%s sets no key\n", clean(cfg.File))
+		}
+		if !cfg.Sets(config.SourceFile, config.SourceEnvironment, config.SourceFlag) {
+			fmt.Fprintln(a.Out, "nothing is configured: the defaults hold, which are valid")
+			return nil
 		}
 		fmt.Fprintln(a.Out, "the configuration is valid")
 		return nil

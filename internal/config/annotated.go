@@ -63,7 +63,7 @@ What all masters must agree on is in the replicated settings instead: ` + "`lanc
 
 - ` + "`deploy/config/lancemaster.yaml`" + ` is a file with every key, its meaning and its default.
 - ` + "`lancemaster config check --config FILE`" + ` runs the validator of start and reload; it names every fault with its
-  key and source. A key that is not known is refused, with the nearest one that is.
+  key and source, all in one go. A key that is not known is refused, with the nearest one that is.
 - ` + "`lancemaster config show`" + ` prints what holds, each value with where it came from.
 - SIGHUP reads everything again. Keys marked "reload" change at once, and so do the files that the TLS keys name;
   of the others the log says that they count from the next start. A faulty configuration changes nothing: the log

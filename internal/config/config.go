@@ -53,10 +53,21 @@ type Config struct {
 	SnapshotThreshold uint64 // log entries between snapshots
 	TrailingLogs      uint64 // log entries kept behind a snapshot
 
+	File string // where it was read from; empty: from no file
 	// Values are the keys' values as they were given, and Sources say where each came from: default,
 	// file, environment or flag.
 	Values  map[string]string
 	Sources map[string]Source
+}
+
+// Sets reports whether any value comes from one of these sources.
+func (c *Config) Sets(from ...Source) bool {
+	for _, s := range c.Sources {
+		if slices.Contains(from, s) {
+			return true
+		}
+	}
+	return false
 }
 
 // Changed compares two configurations of one node: the keys that a reload changes, and those whose

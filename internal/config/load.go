@@ -16,59 +16,99 @@ import (
 // maxFile bounds a configuration file, in bytes.
 const maxFile = 1 << 20
 
+// maxFaults bounds how many faults are told one by one. A file that has more is another file than meant.
+const maxFaults = 50
+
 // Load reads the configuration: defaults, then the file at path (none when path
 // is empty), then the environment (as from os.Environ), then overrides by dotted
-// key. Every fault found is reported, each naming its key and source.
+// key. Every fault that can be known is reported, each naming its key and source; of a
+// file that cannot be read or is not YAML, only that.
 func Load(path string, env []string, overrides map[string]string) (Config, error) {
-	known := map[string]key{}
-	c := Config{Sources: map[string]Source{}}
-	values := map[string]string{}
-	c.Values = values
-	for _, k := range keys() {
-		known[k.name] = k
-		values[k.name], c.Sources[k.name] = k.value, SourceDefault
-	}
-	var faults []error
-	put := func(name, value string, from Source, as string) {
-		if _, ok := known[name]; !ok {
-			faults = append(faults, unknownKey(as, name, known))
-			return
-		}
-		values[name], c.Sources[name] = value, from
-	}
+	l := newLoader()
+	l.c.File = path
 	if path != "" {
-		entries, err := readFile(path)
-		if err != nil {
+		if err := l.file(path); err != nil {
 			return Config{}, err
 		}
-		for _, e := range entries {
-			put(e.name, e.value, SourceFile, fmt.Sprintf("%s:%d: key %q", path, e.line, e.name))
+	}
+	l.environment(env)
+	for _, name := range sorted(overrides) {
+		l.put(name, overrides[name], SourceFlag, "--"+flagName(name))
+	}
+	for _, k := range keys() {
+		if err := k.set(&l.c, l.c.Values[k.name]); err != nil {
+			l.fault(fmt.Errorf("%s (from %s): %w", k.name, l.c.Sources[k.name], err))
+			l.bad[k.name] = true
 		}
 	}
+	for _, err := range l.c.faults(l.bad) {
+		l.fault(err)
+	}
+	if len(l.faults) > 0 {
+		return Config{}, l.err()
+	}
+	return l.c, nil
+}
+
+// loader is a configuration that is being put together.
+type loader struct {
+	c     Config
+	known map[string]key
+	// bad are the keys whose value is not known, or not what was meant: what rests on them is not judged.
+	bad    map[string]bool
+	faults []error
+}
+
+func newLoader() *loader {
+	l := &loader{known: map[string]key{}, bad: map[string]bool{}, c: Config{Values: map[string]string{}, Sources: map[string]Source{}}}
+	for _, k := range keys() {
+		l.known[k.name] = k
+		l.c.Values[k.name], l.c.Sources[k.name] = k.value, SourceDefault
+	}
+	return l
+}
+
+func (l *loader) fault(err error) { l.faults = append(l.faults, err) }
+
+func (l *loader) err() error {
+	told := l.faults
+	if more := len(told) - maxFaults; more > 0 {
+		told = append(told[:maxFaults:maxFaults], fmt.Errorf("and %d more faults", more))
+	}
+	return errors.Join(told...)
+}
+
+// put gives a key a value. as says in an error where it stands.
+func (l *loader) put(name, value string, from Source, as string) {
+	if _, ok := l.known[name]; !ok {
+		if len(l.faults) >= maxFaults { // it is only counted
+			l.fault(fmt.Errorf("%s is not known", as))
+			return
+		}
+		meant, err := unknownKey(as, name, l.known)
+		l.fault(err)
+		for _, k := range meant {
+			l.bad[k] = true
+		}
+		return
+	}
+	l.c.Values[name], l.c.Sources[name] = value, from
+}
+
+func (l *loader) environment(env []string) {
 	byEnv := map[string]string{}
-	for name := range known {
+	for name := range l.known {
 		byEnv[envName(name)] = name
 	}
 	for _, kv := range env {
 		name, value, _ := strings.Cut(kv, "=")
 		if k, ok := byEnv[name]; ok {
-			put(k, value, SourceEnvironment, name)
+			l.put(k, value, SourceEnvironment, name)
 		} else if near := nearVariable(name, byEnv); near != "" {
-			faults = append(faults, fmt.Errorf("the variable %s is not known; did you mean %s?", name, near))
+			l.fault(fmt.Errorf("the variable %s is not known; did you mean %s?", name, near))
+			l.bad[byEnv[near]] = true
 		}
 	}
-	for _, name := range sorted(overrides) {
-		put(name, overrides[name], SourceFlag, "--"+flagName(name))
-	}
-	for _, k := range keys() {
-		if err := k.set(&c, values[k.name]); err != nil {
-			faults = append(faults, fmt.Errorf("%s (from %s): %w", k.name, c.Sources[k.name], err))
-		}
-	}
-	if len(faults) > 0 {
-		return Config{}, errors.Join(faults...)
-	}
-	return c, c.Validate()
 }
 
 // nearVariable returns the variable that one of our prefix was probably meant to be. Others are left
@@ -79,47 +119,43 @@ func nearVariable(name string, known map[string]string) string {
 		return ""
 	}
 	for _, k := range sorted(known) {
-		if editDistance(name, k) <= 2 {
+		if len(name) <= len(k)+2 && editDistance(name, k) <= 2 {
 			return k
 		}
 	}
 	return ""
 }
 
-type entry struct {
-	name, value string
-	line        int
-}
-
-// readFile flattens a YAML mapping into dotted keys.
-func readFile(path string) ([]entry, error) {
+// file takes the keys of a YAML file. The error says that nothing of it could be understood.
+func (l *loader) file(path string) error {
 	raw, _, err := smallfile.Read(path, maxFile)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the configuration file: %w", err)
+		return fmt.Errorf("cannot read the configuration file: %w", err)
 	}
 	var doc, second yaml.Node
 	docs := yaml.NewDecoder(bytes.NewReader(raw))
 	if err := docs.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("the configuration file %s is not YAML: %w", path, err)
+		return fmt.Errorf("the configuration file %s is not YAML: %w", path, err)
 	}
 	if err := docs.Decode(&second); err == nil {
-		return nil, fmt.Errorf("%s:%d: a second YAML document begins; the configuration is one", path, second.Line)
+		l.fault(fmt.Errorf("%s:%d: a second YAML document begins; the configuration is one", path, second.Line))
 	} else if !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("the configuration file %s is not YAML: %w", path, err)
+		return fmt.Errorf("the configuration file %s is not YAML: %w", path, err)
 	}
 	if doc.Kind == 0 || len(doc.Content) == 0 { // empty, or comments only
-		return nil, nil
+		return nil
 	}
-	var out []entry
-	if err := flatten(path, "", doc.Content[0], &out); err != nil {
-		return nil, err
+	if top := doc.Content[0]; top.Tag != "!!null" {
+		l.mapping(path, "", top)
 	}
-	return out, nil
+	return nil
 }
 
-func flatten(path, prefix string, n *yaml.Node, out *[]entry) error {
+// mapping takes the keys of a YAML mapping as dotted names.
+func (l *loader) mapping(path, prefix string, n *yaml.Node) {
 	if n.Kind != yaml.MappingNode {
-		return fmt.Errorf("%s:%d: expected keys and values%s", path, n.Line, under(prefix))
+		l.fault(fmt.Errorf("%s:%d: expected keys and values", path, n.Line))
+		return
 	}
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -129,33 +165,42 @@ func flatten(path, prefix string, n *yaml.Node, out *[]entry) error {
 			name = prefix + "." + k.Value
 		}
 		if seen[name] {
-			return fmt.Errorf("%s:%d: key %q is given twice", path, k.Line, name)
+			l.fault(fmt.Errorf("%s:%d: key %.80q is given twice", path, k.Line, name))
+			l.bad[name] = true
+			continue
 		}
 		seen[name] = true
-		switch v.Kind {
-		case yaml.ScalarNode:
-			value := v.Value
-			if v.Tag == "!!null" {
-				value = ""
-			}
-			*out = append(*out, entry{name, value, k.Line})
-		case yaml.MappingNode:
-			if name == "cluster.members" { // ids are the cluster's, not keys of ours
-				list, err := memberMapping(path, v)
-				if err != nil {
-					return err
-				}
-				*out = append(*out, entry{name, list, k.Line})
-				continue
-			}
-			if err := flatten(path, name, v, out); err != nil {
-				return err
-			}
-		default:
-			return fmt.Errorf("%s:%d: key %q takes a single value, not a list or an alias", path, v.Line, name)
-		}
+		l.value(path, name, k, v)
 	}
-	return nil
+}
+
+// value takes what stands behind a key.
+func (l *loader) value(path, name string, k, v *yaml.Node) {
+	as := fmt.Sprintf("%s:%d: key %.80q", path, k.Line, name)
+	switch {
+	case v.Kind == yaml.ScalarNode:
+		value := v.Value
+		if v.Tag == "!!null" {
+			value = ""
+		}
+		l.put(name, value, SourceFile, as)
+	case v.Kind == yaml.MappingNode && name == "cluster.members": // ids are the cluster's, not keys of ours
+		list, err := memberMapping(path, v)
+		if err != nil {
+			l.fault(err)
+			l.bad[name] = true
+			return
+		}
+		l.put(name, list, SourceFile, as)
+	case v.Kind == yaml.MappingNode && l.known[name].set != nil:
+		l.fault(fmt.Errorf("%s takes a single value, and has no keys under it", as))
+		l.bad[name] = true
+	case v.Kind == yaml.MappingNode:
+		l.mapping(path, name, v)
+	default:
+		l.fault(fmt.Errorf("%s:%d: key %.80q takes a single value, not a list or an alias", path, v.Line, name))
+		l.bad[name] = true
+	}
 }
 
 // memberMapping writes a mapping of ids to addresses as the list that a flag takes.
@@ -171,29 +216,32 @@ func memberMapping(path string, n *yaml.Node) (string, error) {
 	return strings.Join(items, ","), nil
 }
 
-func under(prefix string) string {
-	if prefix == "" {
-		return ""
-	}
-	return fmt.Sprintf(" under %q", prefix)
-}
+// maxTypos is how far a name may be from a known one to be taken for it.
+const maxTypos = 3
 
-func unknownKey(as, name string, known map[string]key) error {
+// unknownKey says that there is no such key, and returns those that may have been meant.
+func unknownKey(as, name string, known map[string]key) (meant []string, err error) {
 	for _, k := range sorted(known) {
 		if strings.HasPrefix(k, name+".") {
-			return fmt.Errorf("%s takes no value itself, but has keys under it, such as %q", as, k)
+			meant = append(meant, k)
 		}
 	}
-	best, distance := "", 4 // further away is no suggestion
+	if len(meant) > 0 {
+		return meant, fmt.Errorf("%s takes no value itself, but has keys under it, such as %q", as, meant[0])
+	}
+	best, distance := "", maxTypos+1 // further away is no suggestion
 	for _, k := range sorted(known) {
+		if len(name) > len(k)+maxTypos {
+			continue
+		}
 		if d := editDistance(name, k); d < distance {
 			best, distance = k, d
 		}
 	}
 	if best == "" {
-		return fmt.Errorf("%s is not known; see lancemaster serve --help for the keys", as)
+		return nil, fmt.Errorf("%s is not known; see lancemaster serve --help for the keys", as)
 	}
-	return fmt.Errorf("%s is not known; did you mean %q?", as, best)
+	return []string{best}, fmt.Errorf("%s is not known; did you mean %q?", as, best)
 }
 
 // editDistance counts the insertions, deletions and substitutions between two

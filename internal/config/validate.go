@@ -5,46 +5,56 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// Validate checks what a single key cannot: addresses, references, and keys that
-// must fit each other. Start and every reload use it.
-func (c *Config) Validate() error {
-	var faults []error
-	fault := func(key, format string, args ...any) {
-		faults = append(faults, fmt.Errorf("%s: %s", key, fmt.Sprintf(format, args...)))
+// faults checks what a single key cannot: addresses, references, and keys that must
+// fit each other. Start and every reload use it. bad are keys whose own value is
+// faulty: what rests on one of them is not judged.
+func (c *Config) faults(bad map[string]bool) (faults []error) {
+	fault := func(keys []string, format string, args ...any) {
+		if !slices.ContainsFunc(keys, func(k string) bool { return bad[k] }) {
+			faults = append(faults, fmt.Errorf("%s: %s", keys[0], fmt.Sprintf(format, args...)))
+		}
 	}
 	if err := CheckNodeID(c.NodeID); err != nil {
-		fault("node_id", "%v", err)
+		fault(on("node_id"), "%v", err)
 	}
 	if c.DataDir == "" {
-		fault("data_dir", "is empty; name a directory that only this node uses")
+		fault(on("data_dir"), "is empty; name a directory that only this node uses")
 	}
 	c.validateMembers(fault)
 	c.validateListeners(fault)
 	if c.ElectionTimeout < c.HeartbeatTimeout {
-		fault("raft.election_timeout", "%s is shorter than raft.heartbeat_timeout, %s", c.ElectionTimeout, c.HeartbeatTimeout)
+		fault(on("raft.election_timeout", "raft.heartbeat_timeout"), "%s is shorter than raft.heartbeat_timeout, %s", c.ElectionTimeout, c.HeartbeatTimeout)
 	}
 	if c.LeaderLease > c.HeartbeatTimeout {
-		fault("raft.leader_lease", "%s is longer than raft.heartbeat_timeout, %s; an old leader would go on beside a new one", c.LeaderLease, c.HeartbeatTimeout)
+		fault(on("raft.leader_lease", "raft.heartbeat_timeout"), "%s is longer than raft.heartbeat_timeout, %s; an old leader would go on beside a new one", c.LeaderLease, c.HeartbeatTimeout)
 	}
 	c.validateTLS(fault)
+	c.validateOpen(fault)
 	if c.TokensFile != "" && !filepath.IsAbs(c.TokensFile) {
-		fault("admin.tokens_file", "%q is not an absolute path", c.TokensFile)
+		fault(on("admin.tokens_file"), "%q is not an absolute path", c.TokensFile)
 	}
 	if c.DebugListen != "" && !Loopback(c.DebugListen) {
-		fault("http.debug_listen", "%s can be reached from other machines, and profiles show what is in memory; listen on 127.0.0.1 or [::1]", c.DebugListen)
+		fault(on("http.debug_listen"), "%s can be reached from other machines, and profiles show what is in memory; listen on 127.0.0.1 or [::1]", c.DebugListen)
 	}
 	if err := CheckRef(c.BackendTokenRef); c.BackendTokenRef != "" && err != nil {
-		fault("backend.token", "%v", err)
+		fault(on("backend.token"), "%v", err)
 	}
 	if c.LogFormat != "text" && c.LogFormat != "json" {
-		fault("log.format", "%q is not text or json", c.LogFormat)
+		fault(on("log.format"), "%q is not text or json", c.LogFormat)
 	}
-	return errors.Join(faults...)
+	return faults
 }
+
+// faulter takes a fault of the first of some keys, which rests on all of them.
+type faulter func(keys []string, format string, args ...any)
+
+// on lists the keys that a fault rests on, the one it is told of first.
+func on(keys ...string) []string { return keys }
 
 // maxNodeID bounds a node's id, in bytes.
 const maxNodeID = 64
@@ -62,10 +72,10 @@ func CheckNodeID(id string) error {
 }
 
 // validateListeners checks where the services listen and what others are told of it.
-func (c *Config) validateListeners(fault func(key, format string, args ...any)) {
+func (c *Config) validateListeners(fault faulter) {
 	listens := map[string]string{}
 	if path, ok := strings.CutPrefix(c.AdminListen, unixPrefix); ok && !filepath.IsAbs(path) {
-		fault("admin.listen", "%q is not unix:/absolute/path", c.AdminListen)
+		fault(on("admin.listen"), "%q is not unix:/absolute/path", c.AdminListen)
 	}
 	for _, a := range []struct{ key, value string }{
 		{"report.listen", c.ReportListen}, {"admin.listen", c.AdminListen}, {"http.listen", c.HTTPListen}, {"raft.listen", c.RaftListen},
@@ -76,48 +86,52 @@ func (c *Config) validateListeners(fault func(key, format string, args ...any)) 
 		port, err := checkAddress(a.value, true)
 		switch {
 		case err != nil:
-			fault(a.key, "%v", err)
+			fault(on(a.key), "%v", err)
 		case port != 0 && listens[a.value] != "":
-			fault(a.key, "%s is taken by %s; each service needs its own port", a.value, listens[a.value])
+			fault(on(a.key, listens[a.value]), "%s is taken by %s; each service needs its own port", a.value, listens[a.value])
 		default:
 			listens[a.value] = a.key
 		}
 	}
-	for _, a := range []struct{ key, value, listen string }{
-		{"report.advertise", c.ReportAdvertise, c.ReportListen}, {"raft.advertise", c.RaftAdvertise, c.RaftListen},
+	for _, a := range []struct {
+		key, value, listen string
+		rests              []string
+	}{
+		{"report.advertise", c.ReportAdvertise, c.ReportListen, on("report.advertise", "report.listen")},
+		{"raft.advertise", c.RaftAdvertise, c.RaftListen, on("raft.advertise", "raft.listen", "cluster.members", "node_id")},
 	} {
 		if a.value != "" {
 			if _, err := checkAddress(a.value, false); err != nil {
-				fault(a.key, "%v", err)
+				fault(on(a.key), "%v", err)
 			}
 		} else if unspecified(a.listen) {
-			fault(a.key, "is needed because the service listens on every interface (%s); say how others reach this node", a.listen)
+			fault(a.rests, "is needed because the service listens on every interface (%s); say how others reach this node", a.listen)
 		}
 	}
 }
 
 // validateMembers checks the member list against itself and against this node. A founding member's
 // own address in the list is what it advertises.
-func (c *Config) validateMembers(fault func(key, format string, args ...any)) {
+func (c *Config) validateMembers(fault faulter) {
 	if c.Join && c.ClusterID == 0 {
-		fault("cluster.join", "needs cluster.id, so that only that cluster can take this node in; `lancemaster cluster status` shows it")
+		fault(on("cluster.join", "cluster.id"), "needs cluster.id, so that only that cluster can take this node in; `lancemaster cluster status` shows it")
 	}
 	if len(c.Members) == 0 {
 		return
 	}
 	const key = "cluster.members"
-	c.checkMemberList(func(format string, args ...any) { fault(key, format, args...) })
+	c.checkMemberList(func(format string, args ...any) { fault(on(key), format, args...) })
 	own, listed := c.MemberAddress(c.NodeID)
 	switch {
 	case !listed && !c.Join:
-		fault(key, "does not list this node, %q; list it, or set cluster.join to join the others later", c.NodeID)
+		fault(on(key, "node_id", "cluster.join"), "does not list this node, %q; list it, or set cluster.join to join the others later", c.NodeID)
 	case listed && c.RaftAdvertise == "":
 		c.RaftAdvertise = own
 	case listed && c.RaftAdvertise != own:
-		fault("raft.advertise", "%s is not this node's address in cluster.members, %s; leave one of the two out", c.RaftAdvertise, own)
+		fault(on("raft.advertise", key, "node_id"), "%s is not this node's address in cluster.members, %s; leave one of the two out", c.RaftAdvertise, own)
 	}
 	if c.RaftAdvertise != "" && !Loopback(c.RaftAdvertise) && Loopback(c.RaftListen) {
-		fault("raft.listen", "%s is reached from this machine only, but others are told %s; listen on an address that they can reach, such as 0.0.0.0:9010", c.RaftListen, c.RaftAdvertise)
+		fault(on("raft.listen", "raft.advertise", key, "node_id"), "%s is reached from this machine only, but others are told %s; listen on an address that they can reach, such as 0.0.0.0:9010", c.RaftListen, c.RaftAdvertise)
 	}
 }
 
@@ -149,11 +163,10 @@ func (c *Config) checkMemberList(fault func(format string, args ...any)) {
 	}
 }
 
-// validateTLS checks that what each service wants of TLS is there, and that nobody can act at the
-// admin service unknown.
-func (c *Config) validateTLS(fault func(key, format string, args ...any)) {
+// validateTLS checks that what each service wants of TLS is there.
+func (c *Config) validateTLS(fault faulter) {
 	if (c.TLSCertFile == "") != (c.TLSKeyFile == "") {
-		fault("tls.cert_file", "goes together with tls.key_file; set both or none")
+		fault(on("tls.cert_file", "tls.key_file"), "goes together with tls.key_file; set both or none")
 	}
 	for _, s := range []struct {
 		key, mode string
@@ -167,26 +180,30 @@ func (c *Config) validateTLS(fault func(key, format string, args ...any)) {
 			continue
 		}
 		if c.TLSCertFile == "" && (!s.client || s.mode == "mutual") {
-			fault(s.key, "%s needs tls.cert_file and tls.key_file", s.mode)
+			fault(on(s.key, "tls.cert_file", "tls.key_file"), "%s needs tls.cert_file and tls.key_file", s.mode)
 		}
 		if c.TLSCAFile == "" && s.mode == "mutual" && s.key != "refresh.tls" {
-			fault(s.key, "mutual needs tls.ca_file, which certificates are held against")
+			fault(on(s.key, "tls.ca_file"), "mutual needs tls.ca_file, which certificates are held against")
 		}
 	}
 	if strings.HasPrefix(c.AdminListen, unixPrefix) && c.AdminTLS != "off" {
-		fault("admin.tls", "is %s, and a Unix socket has no use for it; its mode lets in only this node's user", c.AdminTLS)
+		fault(on("admin.tls", "admin.listen"), "is %s, and a Unix socket has no use for it; its mode lets in only this node's user", c.AdminTLS)
 	}
+}
+
+// validateOpen checks that nobody can act unknown on a port that other machines can reach.
+func (c *Config) validateOpen(fault faulter) {
 	if c.RaftTLS == "off" && !c.TrustedNetwork && !Loopback(c.RaftListen) {
-		fault("raft.tls", "is off, and %s can be reached from other machines: whoever reaches it can pass for a master, and act as anybody at the admin service, whatever that asks for; set raft.tls: mutual (see `lancemaster tls`), listen on 127.0.0.1, or, where nobody but the masters can reach it, say so with raft.trusted_network: true", c.RaftListen)
+		fault(on("raft.tls", "raft.listen", "raft.trusted_network"), "is off, and %s can be reached from other machines: whoever reaches it can pass for a master, and act as anybody at the admin service, whatever that asks for; set raft.tls: mutual (see `lancemaster tls`), listen on 127.0.0.1, or, where nobody but the masters can reach it, say so with raft.trusted_network: true", c.RaftListen)
 	}
 	if Loopback(c.AdminListen) {
 		return
 	}
 	switch {
 	case c.AdminTLS == "off":
-		fault("admin.tls", "is off, and %s can be reached from other machines, which would hear tokens and change what they like; use TLS (see `lancemaster tls`), or listen on 127.0.0.1", c.AdminListen)
+		fault(on("admin.tls", "admin.listen"), "is off, and %s can be reached from other machines, which would hear tokens and change what they like; use TLS (see `lancemaster tls`), or listen on 127.0.0.1", c.AdminListen)
 	case c.AdminTLS != "mutual" && c.AdminAuth != "required":
-		fault("admin.auth", "is none, and %s can be reached from other machines; set admin.auth: required for tokens or admin.tls: mutual for certificates, or listen on 127.0.0.1", c.AdminListen)
+		fault(on("admin.auth", "admin.listen", "admin.tls"), "is none, and %s can be reached from other machines; set admin.auth: required for tokens or admin.tls: mutual for certificates, or listen on 127.0.0.1", c.AdminListen)
 	}
 }
 
