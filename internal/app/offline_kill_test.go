@@ -185,6 +185,7 @@ func copyOf(t *testing.T, dir string) string {
 }
 
 func TestARestoreSurvivesKills(t *testing.T) {
+	t.Parallel()
 	file, sum, _ := saveFile(t, testCluster, 6)
 	words := func(dir string) []string { return []string{"restore", file, dir} }
 	check := func(t *testing.T, dir string) {
@@ -198,6 +199,7 @@ func TestARestoreSurvivesKills(t *testing.T) {
 		}
 	}
 	t.Run("into nothing", func(t *testing.T) {
+		t.Parallel()
 		killEverywhere(t, func(t *testing.T) (string, identity, job.Hash) {
 			return filepath.Join(t.TempDir(), "data"), identity{}, job.Hash{}
 		}, words, func(t *testing.T, dir string) {
@@ -207,6 +209,7 @@ func TestARestoreSurvivesKills(t *testing.T) {
 		})
 	})
 	t.Run("replacing", func(t *testing.T) {
+		t.Parallel()
 		var kept string
 		killEverywhere(t, func(t *testing.T) (string, identity, job.Hash) {
 			dir, id, oldSum := oldDir(t, testCluster, 2)

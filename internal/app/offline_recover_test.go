@@ -228,6 +228,7 @@ func TestARunningNodeIsNotRecovered(t *testing.T) {
 }
 
 func TestARecoverySurvivesKills(t *testing.T) {
+	t.Parallel()
 	var want job.Hash
 	killEverywhere(t, func(t *testing.T) (string, identity, job.Hash) {
 		dir, id, sum, after, _ := lostMember(t)
