@@ -64,16 +64,19 @@ fmt-check:
 		printf 'not formatted; run gofmt -w on:\n%s\n' "$$unformatted" >&2; exit 1; \
 	fi
 
+# The module's packages; the programs of .ci are named, since ./... leaves out folders that begin with a dot.
+PACKAGES := ./... $(patsubst %/main.go,./%,$(wildcard .ci/*/main.go))
+
 .PHONY: vet
 vet:
-	$(GO) vet ./...
+	$(GO) vet $(PACKAGES)
 	$(GO) vet -tags e2e ./...
 	$(GO) vet -tags faults ./internal/faults/
 	$(GO) vet -tags 'faults nextlevel' ./internal/faults/
 
 .PHONY: golangci
 golangci: $(GOLANGCI)
-	$(GOLANGCI) run ./...
+	$(GOLANGCI) run $(PACKAGES)
 
 # The linter is built from the module that pins it, so that the product's go.sum stays small and
 # every machine runs the same version.

@@ -1,7 +1,7 @@
 // Command docs runs the commands of documentation pages exactly as they stand there, and holds what they
 // print against what the page shows.
 //
-//	go run ./.ci/docs [-rewrite] PAGE...
+//	go run ./.ci/docs [-rewrite] [-tmp DIR] PAGE...
 //
 // Every block fenced as ```sh is run, in order, all of a page in one shell, which stops at the first
 // command that fails. A block is only shown, not run, when the last line before it that is not empty is
@@ -14,7 +14,8 @@
 // lines that are not shown. With -rewrite the outputs are written into the page instead, but for those
 // with dots, which must be kept by hand.
 //
-// A page may leave no process behind; those that it does leave are ended.
+// A page may leave no process behind; those that it does leave are ended. Its TMPDIR is a folder that is
+// removed with all that is in it; with -tmp it is one that the caller has made and removes.
 package main
 
 import (
@@ -42,10 +43,11 @@ const (
 
 func main() {
 	rewrite := flag.Bool("rewrite", false, "write what the commands print into the pages")
+	tmp := flag.String("tmp", "", "the TMPDIR of the commands, instead of one that is removed")
 	flag.Parse()
 	failed := false
 	for _, page := range flag.Args() {
-		if err := runPage(page, *rewrite); err != nil {
+		if err := runPage(page, *tmp, *rewrite); err != nil {
 			fmt.Fprintf(os.Stderr, "docs: %s: %v\n", page, err)
 			failed = true
 		}
@@ -63,7 +65,7 @@ type block struct {
 	from, to int
 }
 
-func runPage(page string, rewrite bool) error {
+func runPage(page, tmp string, rewrite bool) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
 		return err
@@ -76,7 +78,7 @@ func runPage(page string, rewrite bool) error {
 	if len(blocks) == 0 {
 		return errors.New("it has no block of commands to run")
 	}
-	outputs, runErr := run(page, blocks)
+	outputs, runErr := run(page, tmp, blocks)
 	var faults []error
 	for n := len(outputs) - 1; n >= 0; n-- { // from the end, so that line numbers stay right
 		b := blocks[n]
@@ -97,7 +99,7 @@ func runPage(page string, rewrite bool) error {
 		return err
 	}
 	if rewrite {
-		if err := os.WriteFile(page, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
+		if err := os.WriteFile(page, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil { //nolint:gosec // a page of the repository is for all to read
 			return err
 		}
 	}
@@ -147,12 +149,15 @@ func parse(lines []string) (blocks []block, examples int, err error) {
 }
 
 // run runs the blocks in one shell and returns what each printed.
-func run(page string, blocks []block) (outputs [][]string, err error) {
+func run(page, tmp string, blocks []block) (outputs [][]string, err error) {
 	work, err := os.MkdirTemp("", "lancemaster-docs.")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, remove(work)) }()
+	if tmp == "" {
+		tmp = work
+	}
 	var script strings.Builder
 	for n, b := range blocks {
 		fmt.Fprintf(&script, "exec >%s 2>&1\n%s\n", filepath.Join(work, fmt.Sprintf("out.%d", n)), strings.Join(b.commands, "\n"))
@@ -163,8 +168,8 @@ func run(page string, blocks []block) (outputs [][]string, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), pageLimit)
 	defer cancel()
-	shell := exec.CommandContext(ctx, "bash", "-e", "-o", "pipefail", file)
-	shell.Env = append(os.Environ(), "TMPDIR="+work)
+	shell := exec.CommandContext(ctx, "bash", "-e", "-o", "pipefail", file) //nolint:gosec // the script that was just written
+	shell.Env = append(os.Environ(), "TMPDIR="+tmp)
 	// A newcomer is not inside a make.
 	shell.Env = slices.DeleteFunc(shell.Env, func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
@@ -210,7 +215,9 @@ func leave(shell *os.Process) error {
 
 // remove removes a folder in which programs may have made folders that nobody may write to.
 func remove(dir string) error {
-	if err := exec.Command("chmod", "-R", "u+w", dir).Run(); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
+	defer cancel()
+	if err := exec.CommandContext(ctx, "chmod", "-R", "u+w", dir).Run(); err != nil { //nolint:gosec // a folder that run has made
 		return err
 	}
 	return os.RemoveAll(dir)

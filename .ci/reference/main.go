@@ -35,7 +35,7 @@ func main() {
 func write(dir string) error {
 	man, completions := filepath.Join(dir, "man1"), filepath.Join(dir, "completions")
 	for _, d := range []string{man, completions} {
-		if err := os.MkdirAll(d, 0o755); err != nil {
+		if err := os.MkdirAll(d, 0o755); err != nil { //nolint:gosec // it becomes part of an archive, for all to read
 			return err
 		}
 	}
@@ -49,7 +49,7 @@ func write(dir string) error {
 	}
 	for _, program := range []*cobra.Command{cli.Command(), stubcli.Command(io.Discard, io.Discard)} {
 		for name, text := range clidocs.Man(program, date, config.BuildInfo().Version) {
-			if err := os.WriteFile(filepath.Join(man, name), []byte(text), 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(man, name), []byte(text), 0o644); err != nil { //nolint:gosec // likewise
 				return err
 			}
 		}
@@ -68,7 +68,7 @@ func write(dir string) error {
 }
 
 func toFile(path string, generate func(io.Writer) error) error {
-	file, err := os.Create(path)
+	file, err := os.Create(path) //nolint:gosec // in the folder that the caller names
 	if err != nil {
 		return err
 	}
