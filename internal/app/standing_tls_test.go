@@ -217,19 +217,19 @@ func TestAConnectionEndsWithItsCA(t *testing.T) {
 	transport := &http.Transport{TLSClientConfig: p.config("ada", before, after)}
 	defer transport.CloseIdleConnections()
 	web := &http.Client{Transport: transport, Timeout: wait}
-	use := func() (tellErr, listErr error, status int) {
+	use := func() (status int, told, listed error) {
 		status, _ = metricsPage(t, web, at.HTTP)
-		return tell(), list(), status
+		return status, tell(), list()
 	}
 	p.write("ca.crt", bytes.Join([][]byte{before.Cert, after.Cert}, nil))
 	reload()
-	if told, listed, status := use(); told != nil || listed != nil || status != http.StatusOK {
+	if status, told, listed := use(); told != nil || listed != nil || status != http.StatusOK {
 		t.Fatalf("with both CAs: %v, %v, %d", told, listed, status)
 	}
 	p.issue(after, "m", tlsconf.Request{Name: "m", Role: tlsconf.RoleMaster, Node: "master-1", Hosts: []string{"127.0.0.1"}, Validity: time.Hour})
 	p.write("ca.crt", after.Cert)
 	reload()
-	told, listed, status := use()
+	status, told, listed := use()
 	if told == nil || !strings.Contains(told.Error(), "no CA that is trusted now") {
 		t.Errorf("the report service: %v", told)
 	}
