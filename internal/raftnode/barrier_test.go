@@ -61,6 +61,7 @@ func TestBarrierBeginsAfterItsCallers(t *testing.T) {
 
 // What was acknowledged before the call has been applied when the barrier returns.
 func TestReadBarrierSeesWhatWasAcknowledged(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, nil)
 	c.propose(t, "x")
 	c.transfer(t)
@@ -72,6 +73,7 @@ func TestReadBarrierSeesWhatWasAcknowledged(t *testing.T) {
 
 // A leader that was cut off, and does not know it yet, does not pass a barrier.
 func TestReadBarrierOfALeaderCutOff(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, nil)
 	lead := c.leader(t)
 	c.cut(lead)
@@ -97,6 +99,7 @@ func (s stuckContext) Deadline() (time.Time, bool) {
 // A barrier passes behind a command that is on its way, though its caller has given it up: after
 // the barrier, a command that is not applied never will be.
 func TestBarrierPassesBehindACommandGivenUp(t *testing.T) {
+	t.Parallel()
 	config, _ := testConfig(t, "m1", t.TempDir(), &recorder{})
 	n := startSingle(t, config)
 	ctx, cancel := context.WithCancel(t.Context())

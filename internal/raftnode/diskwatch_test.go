@@ -3,6 +3,7 @@ package raftnode
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -167,6 +168,32 @@ func TestOwnersWritesAreWatched(t *testing.T) {
 	case <-within(t).Done():
 		t.Fatal("nobody was told")
 	}
+}
+
+// A node's own snapshot and one that its leader sends may begin within one millisecond, of which their
+// names are made: each is kept under a name of its own.
+func TestSnapshotsOfOneMoment(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) { // where all of it takes no time
+		w := NewDiskWatch(time.Minute, make(fatals, 10).tell)
+		defer w.Close()
+		files := must(raft.NewFileSnapshotStoreWithLogger(dir, 3, newRaftLogger(Config{}.withDefaults().Logger)))(t)
+		store := &guardedSnapshots{SnapshotStore: files, guard: &guard{watch: w}, dir: filepath.Join(dir, snapshotDir)}
+		_, transport := raft.NewInmemTransport("")
+		var sinks []raft.SnapshotSink
+		for _, state := range []string{"one", "other"} {
+			sink := must(store.Create(1, 108, 6, raft.Configuration{}, 1, transport))(t)
+			must(sink.Write([]byte(state)))(t)
+			sinks = append(sinks, sink)
+		}
+		for _, sink := range sinks {
+			ok(t, sink.Close())
+		}
+		if list := must(store.List())(t); len(list) != 2 || list[0].ID == list[1].ID {
+			t.Errorf("snapshots: %+v", list)
+		}
+		ok(t, w.Err())
+	})
 }
 
 // A snapshot that cannot be written is fatal; one under way is given up when the node stops.

@@ -27,6 +27,7 @@ func (f *forgetful) Snapshot() (raft.FSMSnapshot, error) { return recorded("stat
 // Under steady load the log's file levels off at what lies behind a snapshot and between two of them:
 // what is cut off is used again. So do the snapshots, of which only so many are kept.
 func TestTheLogLevelsOffUnderSteadyLoad(t *testing.T) {
+	t.Parallel()
 	const rounds, writers, each, size = 24, 16, 16, 4 << 10
 	dir := t.TempDir()
 	fsm := &forgetful{}

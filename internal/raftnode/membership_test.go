@@ -56,6 +56,7 @@ func voters(n *Node) (ids []string) {
 }
 
 func TestMembersComeAndGo(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, nil)
 	c.propose(t, "x")
 	i := c.join(t)
@@ -90,6 +91,7 @@ func TestMembersComeAndGo(t *testing.T) {
 }
 
 func TestChangesThatAreRefused(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, nil)
 	lead := c.nodes[c.leader(t)]
 	ctx := within(t)
@@ -130,6 +132,7 @@ func TestChangesThatAreRefused(t *testing.T) {
 
 // A change that does not get through keeps the next out, and its outcome is open.
 func TestOneChangeAtATime(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, nil)
 	i := c.leader(t)
 	lead := c.nodes[i]
@@ -149,6 +152,7 @@ func TestOneChangeAtATime(t *testing.T) {
 }
 
 func TestLeaderRemovesItself(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, nil)
 	i := c.propose(t, "x")
 	old := c.nodes[i]
@@ -173,6 +177,7 @@ func TestLeaderRemovesItself(t *testing.T) {
 // A member that was down when it was removed comes back with its old list and campaigns. It wins no
 // vote and raises no term: the leader stays.
 func TestRemovedMemberDoesNotDisturb(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, nil)
 	lead := c.leader(t)
 	out := (lead + 1) % 3
@@ -232,6 +237,7 @@ func (c campaigning) RequestPreVote(id raft.ServerID, target raft.ServerAddress,
 }
 
 func TestTransferToNamedMember(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, nil)
 	for range 3 {
 		eventually(t, "the leadership does not get to the named member", func() bool {

@@ -94,6 +94,7 @@ func value(t *testing.T, n *Node, name string) float64 {
 // A leader tells of voters that do not answer, and of their return; a follower of the
 // leaders it has had.
 func TestMetricsOfACutMember(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, nil)
 	lead := c.leader(t)
 	cut, other := (lead+1)%3, (lead+2)%3

@@ -15,6 +15,7 @@ import (
 )
 
 func TestSingleMemberKeepsWhatItAcknowledged(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "made", "data")
 	fsm := &recorder{}
 	config, _ := testConfig(t, "m1", dir, fsm)
@@ -54,6 +55,7 @@ func TestSingleMemberKeepsWhatItAcknowledged(t *testing.T) {
 }
 
 func TestFilesAreTheOwnersOnly(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	config, _ := testConfig(t, "m1", dir, &recorder{})
 	startSingle(t, config)
@@ -65,6 +67,7 @@ func TestFilesAreTheOwnersOnly(t *testing.T) {
 }
 
 func TestSecondProcessIsRefused(t *testing.T) {
+	t.Parallel()
 	config, _ := testConfig(t, "m1", t.TempDir(), &recorder{})
 	startSingle(t, config)
 	config.LockTimeout = 50 * time.Millisecond
@@ -149,6 +152,7 @@ func TestBootstrapRefuses(t *testing.T) {
 
 // A crash between the two writes of a formation leaves a disk that either is still empty or starts.
 func TestCrashDuringFormation(t *testing.T) {
+	t.Parallel()
 	crash := errors.New("crash")
 	for after := range 3 {
 		fake, left := newFakeStorage(), after
@@ -191,6 +195,7 @@ func TestNodeWithoutMembersDoesNotLead(t *testing.T) {
 }
 
 func TestBeforeStartAndAfterShutdown(t *testing.T) {
+	t.Parallel()
 	config, _ := testConfig(t, "m1", t.TempDir(), &recorder{})
 	n := must(New(config))(t)
 	check := func() {
@@ -236,6 +241,7 @@ func TestShutdownWithoutStart(t *testing.T) {
 }
 
 func TestStats(t *testing.T) {
+	t.Parallel()
 	config, _ := testConfig(t, "m1", t.TempDir(), &recorder{})
 	n := startSingle(t, config)
 	index := propose(t, n, "x")
@@ -311,6 +317,7 @@ func TestPrepareCanRefuse(t *testing.T) {
 
 // A log that does not reach back to the snapshot is an error of Start, not a panic.
 func TestStartWithMissingSnapshot(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	config, _ := testConfig(t, "m1", dir, &recorder{})
 	config.TrailingLogs = 1
@@ -331,6 +338,7 @@ func TestStartWithMissingSnapshot(t *testing.T) {
 }
 
 func TestShutdownIsBounded(t *testing.T) {
+	t.Parallel()
 	fsm := &recorder{}
 	config, _ := testConfig(t, "m1", t.TempDir(), fsm)
 	config.DrainTimeout = 10 * time.Millisecond

@@ -43,6 +43,7 @@ func TestNotAppendedIsSaidExactlyWhenItIsTrue(t *testing.T) {
 }
 
 func TestCommandSizeIsBounded(t *testing.T) {
+	t.Parallel()
 	config, _ := testConfig(t, "m1", t.TempDir(), &recorder{})
 	config.MaxCommandSize = 10
 	n := startSingle(t, config)
@@ -54,6 +55,7 @@ func TestCommandSizeIsBounded(t *testing.T) {
 }
 
 func TestFollowerAppendsNothing(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, nil)
 	eventually(t, "no member follows for long enough", func() bool {
 		follower := c.nodes[(c.leader(t)+1)%3]
@@ -90,6 +92,7 @@ func (d deaf) AppendEntries(id raft.ServerID, to raft.ServerAddress, request *ra
 
 // A leader that is cut off while a command is under way does not know what became of it.
 func TestLeadershipLostMidwayIsAmbiguous(t *testing.T) {
+	t.Parallel()
 	var off atomic.Bool
 	c := startCluster(t, func(below *raft.InmemTransport) raft.Transport {
 		return deaf{below, &off}
@@ -116,6 +119,7 @@ func TestLeadershipLostMidwayIsAmbiguous(t *testing.T) {
 }
 
 func TestTransferLeadership(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, nil)
 	eventually(t, "the leadership is not transferred", func() bool {
 		lead := c.nodes[c.leader(t)]
@@ -132,6 +136,7 @@ func TestTransferLeadership(t *testing.T) {
 }
 
 func TestTransferAloneFails(t *testing.T) {
+	t.Parallel()
 	config, _ := testConfig(t, "m1", t.TempDir(), &recorder{})
 	n := startSingle(t, config)
 	if n.TransferLeadership(within(t)) == nil {
@@ -143,6 +148,7 @@ func TestTransferAloneFails(t *testing.T) {
 // Each of several callers gives up most of its commands and goes on at once; those of its commands
 // that are applied are applied in the order of its calls, and none twice.
 func TestCommandsOfOneCallerKeepTheirOrder(t *testing.T) {
+	t.Parallel()
 	fsm := &recorder{}
 	config, _ := testConfig(t, "m1", t.TempDir(), fsm)
 	n := startSingle(t, config)
@@ -176,6 +182,7 @@ func TestCommandsOfOneCallerKeepTheirOrder(t *testing.T) {
 
 // A caller may use its bytes again once it has given up.
 func TestProposalOwnsItsBytes(t *testing.T) {
+	t.Parallel()
 	fsm := &recorder{}
 	fake := newFakeStorage()
 	n, _ := startFake(t, fake, func(c *Config) { c.FSM = fsm })
@@ -206,6 +213,7 @@ func TestProposalOwnsItsBytes(t *testing.T) {
 // Every kind of future that the node waits for can be made to end. Here Raft answers none of them: its
 // own goroutine is busy with a write.
 func TestFuturesCanBeEnded(t *testing.T) {
+	t.Parallel()
 	fake := newFakeStorage()
 	n, _ := startFake(t, fake, nil)
 	hang, reached := make(chan struct{}), make(chan struct{}, 10)
@@ -235,6 +243,7 @@ func TestFuturesCanBeEnded(t *testing.T) {
 }
 
 func TestCallersWaitIsTheirs(t *testing.T) {
+	t.Parallel()
 	fsm := &recorder{}
 	config, _ := testConfig(t, "m1", t.TempDir(), fsm)
 	config.BarrierTimeout = 20 * time.Millisecond

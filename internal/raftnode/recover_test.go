@@ -126,6 +126,7 @@ func TestRecover(t *testing.T) {
 
 // Killed at any step, the node does not start until the recovery has ended, and it ends the same.
 func TestRecoverAfterAKill(t *testing.T) {
+	t.Parallel()
 	for _, snapshot := range []bool{false, true} {
 		dir := lost(t, snapshot)
 		crashed := map[string]string{}
@@ -157,6 +158,7 @@ func TestRecoverAfterAKill(t *testing.T) {
 
 // Another list than that of the run that was killed counts.
 func TestRecoverWithAnotherList(t *testing.T) {
+	t.Parallel()
 	dir := lost(t, false)
 	config, _ := restoring(t, dir)
 	other := []Server{{ID: "m1", Address: "10.9.9.9:1", Voter: true}}
@@ -168,6 +170,7 @@ func TestRecoverWithAnotherList(t *testing.T) {
 
 // A snapshot of the same entry that seems to be newer, since the clock has gone back, does not win.
 func TestRecoverAfterTheClockWentBack(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	config, _ := restoring(t, dir)
 	n := startSingle(t, config)
@@ -195,6 +198,7 @@ func TestRecoverAfterTheClockWentBack(t *testing.T) {
 }
 
 func TestRecoverRefuses(t *testing.T) {
+	t.Parallel()
 	config, _ := restoring(t, t.TempDir())
 	if err := Recover(within(t), config, alone); !errors.Is(err, ErrNoState) {
 		t.Errorf("an empty directory: %v", err)
@@ -249,6 +253,7 @@ func (f failing) Apply(entry *raft.Log) any {
 // A state machine that does not get to the end of the log keeps the recovery from ending, and another
 // build can go on.
 func TestRecoverWithAStateMachineThatFails(t *testing.T) {
+	t.Parallel()
 	dir := lost(t, true)
 	config, fsm := restoring(t, dir)
 	config.FSM = failing{fsm}

@@ -19,6 +19,7 @@ func testSeed(content string) Seed {
 
 // A node on planted data leads alone, in a later term, and goes on behind the snapshot.
 func TestAPlantedSnapshotIsGoneOnFrom(t *testing.T) {
+	t.Parallel()
 	fsm := &recorder{}
 	config, _ := testConfig(t, "m1", t.TempDir(), fsm)
 	config.Prepare = func(_ raft.LogStore, snapshots raft.SnapshotStore) error {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -150,11 +151,18 @@ type guardedSnapshots struct {
 	raft.SnapshotStore
 	guard *guard
 	dir   string // where the store keeps its snapshots; empty if not on disk
+
+	creating sync.Mutex
 }
 
 func (s *guardedSnapshots) Create(version raft.SnapshotVersion, index, term uint64, members raft.Configuration,
 	membersIndex uint64, transport raft.Transport,
 ) (raft.SnapshotSink, error) {
+	s.creating.Lock()
+	defer s.creating.Unlock()
+	if err := s.awaitName(term, index); err != nil {
+		return nil, err
+	}
 	var sink raft.SnapshotSink
 	err := s.guard.writeSnapshot("creating a snapshot", 0, func() (err error) {
 		sink, err = s.SnapshotStore.Create(version, index, term, members, membersIndex, transport)
@@ -164,6 +172,29 @@ func (s *guardedSnapshots) Create(version raft.SnapshotVersion, index, term uint
 		return nil, err
 	}
 	return &guardedSink{SnapshotSink: sink, guard: s.guard, dir: s.dir}, nil
+}
+
+// awaitName waits until the name that the file store will give a snapshot is free. It is made of term, index
+// and the millisecond, and a node's own snapshot and one that its leader sends may begin in the same one:
+// they would write into one file, and the later one could not be put in its place.
+func (s *guardedSnapshots) awaitName(term, index uint64) error {
+	if s.dir == "" {
+		return nil
+	}
+	const tries = 1000
+	for range tries {
+		name := filepath.Join(s.dir, fmt.Sprintf("%d-%d-%d", term, index, time.Now().UnixMilli()))
+		if !exists(name) && !exists(name+unfinished) {
+			return nil
+		}
+		<-time.After(time.Millisecond)
+	}
+	return fmt.Errorf("no name is free for a snapshot of term %d, index %d in %s", term, index, s.dir)
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // writeSnapshot is write without halt: Raft and the state machine handle these errors properly, and

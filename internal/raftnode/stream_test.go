@@ -73,6 +73,7 @@ func (w *world) node(t *testing.T, id, dir string, incarnation int64, fsm raft.F
 }
 
 func TestMembersOverIdentifiedConnections(t *testing.T) {
+	t.Parallel()
 	w := &world{addresses: map[string]string{}}
 	c := &cluster{}
 	var members []Server
@@ -135,6 +136,7 @@ func TestMembersOverIdentifiedConnections(t *testing.T) {
 // The members that a recovered cluster has lost come back, elect a leader among themselves, and win
 // terms that the recovered node has never heard of. They do not get to it.
 func TestMembersOfBeforeARecoveryAreKeptOut(t *testing.T) {
+	t.Parallel()
 	w := &world{addresses: map[string]string{}}
 	c := &cluster{}
 	var members []Server

@@ -49,6 +49,7 @@ func depose(t *testing.T, n *Node) {
 // the library's transport it does: the command below is appended, and even answered, in a term that
 // this node never won.
 func TestHeartbeatDoesNotDeposeBehindRaftsBack(t *testing.T) {
+	t.Parallel()
 	config, _ := testConfig(t, "m1", t.TempDir(), &recorder{})
 	// Long timeouts: an idle leader looks at its own state once a lease.
 	config.HeartbeatTimeout, config.ElectionTimeout, config.LeaderLease = time.Second, time.Second, time.Second
@@ -86,6 +87,7 @@ func (p probe) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.Ap
 }
 
 func TestShortcutsAreNeverUsed(t *testing.T) {
+	t.Parallel()
 	var handlers, pipelines atomic.Int64
 	c := startCluster(t, func(below *raft.InmemTransport) raft.Transport {
 		return probe{below, &handlers, &pipelines}
@@ -116,6 +118,7 @@ func TestQuietKeepsWhatTheTransportCanDo(t *testing.T) {
 // Three members over TCP: names resolved at each dial, addresses from the configuration, and nothing
 // left open at the end, on either side.
 func TestThreeMembersOverTCP(t *testing.T) {
+	t.Parallel()
 	var nodes []*Node
 	var fsms []*recorder
 	var members []Server

@@ -75,6 +75,7 @@ func TestVoteReadsItsOwnWrites(t *testing.T) {
 
 // Raft itself still uses these keys: an election stores the term, then candidate before vote's term.
 func TestElectionStoresCandidateFirst(t *testing.T) {
+	t.Parallel()
 	fake := newFakeStorage()
 	startFake(t, fake, nil)
 	var stored []string

@@ -132,11 +132,12 @@ func (m *Master) end(a *app.App) error {
 func (m *Master) Stop() error {
 	m.mu.Lock()
 	a, host := m.app, m.host
-	m.app, m.busy = nil, a != nil
-	m.mu.Unlock()
-	if a == nil {
+	if a == nil { // it is down, or being stopped already
+		m.mu.Unlock()
 		return nil
 	}
+	m.app, m.busy = nil, true
+	m.mu.Unlock()
 	err := m.end(a)
 	host.Kill()
 	m.mu.Lock()
