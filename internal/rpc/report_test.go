@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -454,12 +455,16 @@ func TestReportMessagesAreSanitizedAndBounded(t *testing.T) {
 // is decided. What another master forwards was judged there.
 func TestReportsAreRefusedByTheirConnection(t *testing.T) {
 	b := newBench(t)
-	var refused error
-	b.reports.cfg.Admit = func(context.Context) error { return refused }
+	var good atomic.Bool
+	b.reports.cfg.Admit = func(context.Context) error {
+		if good.Load() {
+			return nil
+		}
+		return errors.New("the certificate of be-1 expired")
+	}
 	reports, _ := serveBoth(t, b)
 	client := report.NewReportServiceClient(connect(t, reports.Addr()))
 	r := b.running(t, "a")
-	refused = errors.New("the certificate of be-1 expired")
 	_, err := client.ReportLanceIndexJobResult_(t.Context(), reportOf(r, nativeOK))
 	var x thrift.TApplicationException
 	if !errors.As(err, &x) || !strings.Contains(x.Error(), "send it again over a new connection") || !strings.Contains(x.Error(), "be-1 expired") {
@@ -484,7 +489,7 @@ func TestReportsAreRefusedByTheirConnection(t *testing.T) {
 	if err != nil || b.record(t, r.ID).State != job.StateCommitted {
 		t.Errorf("what another master forwards: %v", err)
 	}
-	refused = nil
+	good.Store(true)
 	if _, err := client.ReportLanceIndexJobResult_(t.Context(), reportOf(r, nativeOK)); err != nil {
 		t.Errorf("with a certificate that will do: %v", err)
 	}
