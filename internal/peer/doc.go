@@ -9,6 +9,8 @@
 //   - A dialler that means a node reaches that node or nobody: addresses may have changed hands.
 //   - A refusal is told to both sides, in words that say what to do, and logged once by each, not at
 //     every attempt.
+//   - A TLS connection does not outlive the certificate at its other end: Config.Recheck is asked at each call
+//     and each request of Raft, by both sides.
 //   - Call sends a request at most once. Its error says whether the other side may have acted.
 //   - Every wait has a bound: the dial and the handshake, the frames of a call, its handler, the
 //     middle of a request of Raft's, Close. No goroutine or connection outlives Close.

@@ -150,7 +150,8 @@ func (l *link) outlived() *Refusal {
 		return nil
 	}
 	refusal := refuse(CodeWrongCertificate, "the connection with node %s has outlived its certificate: %v", node, err)
-	l.e.refused(kind, node, l.remote(), refusal)
+	l.e.metrics.refused(refusal)
+	l.e.told.outlived(kind, node, l.remote(), err)
 	return refusal
 }
 

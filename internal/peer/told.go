@@ -78,6 +78,14 @@ func (t *told) refusal(kind Kind, node, remote string, r *Refusal) {
 	t.log.Log(context.Background(), level, text, "node", node, "address", remote, "kind", string(kind), "code", string(r.Code), "reason", r.Message)
 }
 
+// outlived logs that a connection ends with its certificate. That is as it should be where the other side has
+// a new one by now; where it has none, its next connection is refused, and that is warned of.
+func (t *told) outlived(kind Kind, node, remote string, why error) {
+	if t.first(said{who: node, kind: kind, what: "outlived"}) {
+		t.log.Info("a connection between masters has outlived its certificate; it is made anew", "node", node, "address", remote, "kind", string(kind), "reason", why.Error())
+	}
+}
+
 // failure logs that something that is no node connected, or one that cannot talk to this one.
 func (t *told) failure(host, what, text string, err error) {
 	if t.first(said{who: host, what: what}) {
