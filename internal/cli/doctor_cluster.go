@@ -22,15 +22,19 @@ func (e *evidence) judgeMembers(l *checks) {
 		name := "member " + m.NodeID
 		switch lag := newest - m.AppliedIndex; {
 		case !m.Reachable && !m.ThisNode:
-			l.add(doctorFail, name, "start it; if its disk is lost, lancemaster cluster replace "+m.NodeID, "%s at %s does not reach it: %s", k.Node.NodeID, m.Address, orUnknown(m.LastError))
+			l.add(doctorFail, name, "start it; if its disk is lost, lancemaster cluster replace "+m.NodeID, "%s does not reach it at %s: %s", k.Node.NodeID, m.Address, orUnknown(m.LastError))
 		case !m.Voter:
 			l.add(doctorWarn, name, "wait until it has caught up: lancemaster cluster status", "it does not vote yet, %s behind", entries(lag))
 		case lag > lagWarn:
 			l.add(doctorWarn, name, "see whether its disk or its network is slow", "it is %s behind", entries(lag))
 		}
 	}
+	reached := e.votersReached()
 	switch {
 	case k.Voters == 0:
+	case reached < int(k.Quorum):
+		l.add(doctorFail, "voters", "start those that are down; if their disks are gone for good, see docs/backup.md: lancemaster cluster recover",
+			"%s reaches %d of %d and %d are needed: nothing can be changed, and reads need --stale", k.Node.NodeID, reached, k.Voters, k.Quorum)
 	case k.Voters == 1:
 		l.add(doctorNote, "voters", "", "there is one, and it may not be lost; three bear the loss of one")
 	case k.FailuresTolerated == 0:
@@ -45,10 +49,21 @@ func (e *evidence) judgeMembers(l *checks) {
 	}
 }
 
+// votersReached counts the voters that the master which told of the members reaches, itself among them.
+func (e *evidence) votersReached() int {
+	n := 0
+	for _, m := range e.cluster.Members {
+		if m.Voter && (m.Reachable || m.ThisNode) {
+			n++
+		}
+	}
+	return n
+}
+
 // toldOf reports whether a check of the doctor's own is of what the cluster warns of.
 func toldOf(k *client.Cluster, warning string) bool {
 	return strings.HasPrefix(warning, "the cluster is quarantined") || strings.HasPrefix(warning, "the clocks of ") ||
-		k.FailuresTolerated == 0 && strings.Contains(warning, "voting member") ||
+		k.FailuresTolerated == 0 && strings.Contains(warning, "voting member") || strings.HasPrefix(warning, "this master waits for ") ||
 		slices.ContainsFunc(k.Members, func(m client.Member) bool {
 			return strings.HasPrefix(warning, m.NodeID+" is not reachable") || strings.HasPrefix(warning, m.NodeID+" does not vote")
 		})
@@ -63,29 +78,53 @@ func orUnknown(s string) string {
 
 func (e *evidence) judgeClocks(l *checks) {
 	if e.cluster != nil {
-		worst, node := time.Duration(0), ""
-		for _, m := range e.cluster.Members {
-			if m.ClockOffset != nil && !m.ThisNode && (node == "" || time.Duration(*m.ClockOffset).Abs() > worst.Abs()) {
-				worst, node = time.Duration(*m.ClockOffset), m.NodeID
-			}
-		}
+		ahead, behind, apart := e.clocksApart()
 		const next = "let all masters take their time from the same source: chronyc tracking, or timedatectl"
 		result, advice := doctorOK, ""
 		switch {
-		case worst.Abs() > clockFail:
+		case apart > clockFail:
 			result, advice = doctorFail, next
-		case worst.Abs() > clockWarn:
+		case apart > clockWarn:
 			result, advice = doctorWarn, next
 		}
-		if node != "" {
-			l.add(result, "clocks", advice, "the widest apart are %s and %s: %s", node, e.cluster.Node.NodeID, seconds(client.Duration(worst.Abs())))
+		if ahead != "" {
+			l.add(result, "clocks", advice, "%s is ahead of %s by %s, and no two are further apart", ahead, behind, seconds(client.Duration(apart)))
 		}
 	}
 	for _, p := range e.allPages() {
 		if p.page.dated && p.page.ahead.Abs() > clockWarn {
-			l.add(doctorNote, "clock here", "", "that of %s is %s ahead of this machine's", p.name, seconds(client.Duration(p.page.ahead)))
+			which := "ahead of"
+			if p.page.ahead < 0 {
+				which = "behind"
+			}
+			l.add(doctorNote, "clock here", "", "that of %s is %s %s this machine's, to a second, as the time in its HTTP answers is", p.name, client.Duration(p.page.ahead.Abs()), which)
 		}
 	}
+}
+
+// clocksApart are the two members whose clocks differ most, as the master knows that told of them: it
+// compares each with its own, to milliseconds. The names are empty where nothing is known.
+func (e *evidence) clocksApart() (ahead, behind string, by time.Duration) {
+	self := e.cluster.Node.NodeID
+	first, last := time.Duration(0), time.Duration(0)
+	fast, slow, known := self, self, false
+	for _, m := range e.cluster.Members {
+		if m.ClockOffset == nil || m.ThisNode {
+			continue
+		}
+		d := time.Duration(*m.ClockOffset)
+		if d > first || !known && d == 0 {
+			first, fast = d, m.NodeID
+		}
+		if d < last {
+			last, slow = d, m.NodeID
+		}
+		known = true
+	}
+	if !known {
+		return "", "", 0
+	}
+	return fast, slow, first - last
 }
 
 func (e *evidence) judgeQuarantine(l *checks) {
@@ -124,42 +163,65 @@ func (e *evidence) judgeGate(l *checks) {
 	}
 }
 
-// expiring is a certificate, or the first of some, and whose it is.
+// expiring is when the first certificate of a master expires.
 type expiring struct {
 	whose string
 	at    time.Time
 }
 
-func (e *evidence) judgeCertificates(l *checks) {
+// expiries are those of all masters that show or tell theirs.
+func (e *evidence) expiries() []expiring {
 	var all []expiring
+	add := func(whose string, at time.Time) {
+		i := slices.IndexFunc(all, func(x expiring) bool { return x.whose == whose })
+		switch {
+		case i < 0:
+			all = append(all, expiring{whose, at})
+		case at.Before(all[i].at):
+			all[i].at = at
+		}
+	}
 	for _, m := range e.masters {
 		if !m.expiry.IsZero() {
-			all = append(all, expiring{"the admin service of " + m.name(), m.expiry})
+			add(m.name(), m.expiry)
 		}
 	}
 	for _, p := range e.allPages() {
 		if at, ok := p.page.of("lancemaster_tls_certificate_expiry_timestamp_seconds"); ok && at > 0 {
-			all = append(all, expiring{p.name, time.Unix(int64(at), 0)})
+			add(p.name, time.Unix(int64(at), 0))
 		}
 	}
+	return all
+}
+
+func (e *evidence) judgeCertificates(l *checks) {
+	all := e.expiries()
 	if len(all) == 0 {
 		if len(e.masters) > 0 && !e.secure {
 			l.add(doctorNote, "certificates", "", "none was seen: TLS is not spoken here, and no metrics tell of any")
 		}
 		return
 	}
-	first := slices.MinFunc(all, func(a, b expiring) int { return a.at.Compare(b.at) })
-	const next = "replace its files, which are read again by themselves: lancemaster tls cert makes new ones"
-	at := first.at.UTC().Format(time.RFC3339)
-	switch left := first.at.Sub(e.now); {
-	case left <= 0:
-		l.add(doctorFail, "certificates", next, "that of %s expired at %s", first.whose, at)
-	case left < expiryFail:
-		l.add(doctorFail, "certificates", next, "that of %s expires within a day, at %s", first.whose, at)
-	case left < expiryWarn:
-		l.add(doctorWarn, "certificates", next, "that of %s expires in %s, at %s", first.whose, wholeDays(left), at)
-	default:
-		l.add(doctorOK, "certificates", "", "the first to expire, of %s, does in %s, at %s", first.whose, wholeDays(left), at)
+	good := true
+	for _, x := range all {
+		next := fmt.Sprintf("replace the files of tls.cert_file and tls.key_file on %s, which it reads again by itself: lancemaster tls cert --force makes new ones", x.whose)
+		result, when := doctorOK, ""
+		switch left := x.at.Sub(e.now); {
+		case left <= 0:
+			result, when = doctorFail, "expired"
+		case left < expiryFail:
+			result, when = doctorFail, "expires within a day"
+		case left < expiryWarn:
+			result, when = doctorWarn, "expires in "+wholeDays(left)
+		}
+		if result != doctorOK {
+			good = false
+			l.add(result, "certificate "+x.whose, next, "it %s, at %s", when, x.at.UTC().Format(time.RFC3339))
+		}
+	}
+	if good {
+		first := slices.MinFunc(all, func(a, b expiring) int { return a.at.Compare(b.at) })
+		l.add(doctorOK, "certificates", "", "the first to expire, of %s, does in %s, at %s", first.whose, wholeDays(first.at.Sub(e.now)), first.at.UTC().Format(time.RFC3339))
 	}
 }
 

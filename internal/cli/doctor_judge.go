@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -37,8 +38,12 @@ func (e *evidence) judged() checks {
 	e.judgePages(&l)
 	e.judgeBackends(&l)
 	e.judgeJobs(&l)
+	if e.clusterErr != nil && len(e.masters) > 0 {
+		l.add(doctorNote, "backends", "run this again when there is a leader", "they, jobs and settings were not looked at: only the leader knows how they are")
+	}
 	for _, what := range slices.Sorted(maps.Keys(e.missed)) {
-		l.add(doctorFail, what, "see what the masters log", "the leader was asked for them in vain: %v", e.missed[what])
+		why, next := toldBy(e.missed[what], "see what the masters log")
+		l.add(doctorFail, what, next, "the leader was asked for them in vain: %s", why)
 	}
 	return l
 }
@@ -48,10 +53,11 @@ func (e *evidence) judgeMasters(l *checks) {
 		s := m.status
 		switch {
 		case m.err != nil && m.node == "":
-			l.add(doctorFail, "master "+m.address, "see that it runs, and that this is its admin.listen: systemctl status lancemaster", "it does not answer: %v", m.err)
+			why, next := toldBy(m.err, "see that it runs, and that this is its admin.listen: systemctl status lancemaster")
+			l.add(doctorFail, "master "+m.address, next, "it does not answer: %s", why)
 		case m.err != nil:
-			l.add(doctorWarn, "master "+m.node, "ask it at its own machine, or name an address of it with --addr",
-				"its admin service cannot be reached from here at %s, which the cluster names: %v", m.address, m.err)
+			why, next := toldBy(m.err, "ask it at its own machine, or name an address of it with --addr")
+			l.add(doctorWarn, "master "+m.node, next, "its admin service cannot be reached from here at %s, which the cluster names: %s", m.address, why)
 		case m.node != "" && s.NodeID != m.node:
 			l.add(doctorWarn, "master "+m.node, "ask it at its own machine, or name an address of it with --addr",
 				"at %s, which the cluster names, %s answers", m.address, s.NodeID)
@@ -67,6 +73,19 @@ func (e *evidence) judgeMasters(l *checks) {
 		l.add(doctorWarn, "master "+m.NodeID, "ask it at its own machine, or name an address of it with --addr",
 			"its admin service is for its own machine, at %q, and was not asked", m.AdminAddress)
 	}
+}
+
+// toldBy is why a question failed, and what to do about it: what the failure itself says, unless that is
+// only that nobody was there.
+func toldBy(err error, next string) (why, do string) {
+	var failed *client.Error
+	if !errors.As(err, &failed) {
+		return err.Error(), next
+	}
+	if failed.Next == "" || strings.HasPrefix(failed.Next, "start a master") {
+		return failed.Message, next
+	}
+	return failed.Message, failed.Next
 }
 
 // unseen are the members that answer others and were not asked from here.
@@ -116,7 +135,8 @@ func (e *evidence) judgeLeader(l *checks) {
 	case len(named) > 1:
 		l.add(doctorFail, "leader", next+", and run this again: an election may be under way", "the masters do not agree on who leads: %s", divided(named))
 	case e.clusterErr != nil:
-		l.add(doctorFail, "leader", next, "it cannot be asked: %v", e.clusterErr)
+		why, next := toldBy(e.clusterErr, next)
+		l.add(doctorFail, "leader", next, "it cannot be asked: %s", why)
 	default:
 		for leader, by := range named {
 			l.add(doctorOK, "leader", "", "%s leads, as all %d asked say", leader, len(by))
