@@ -72,6 +72,7 @@ func demo(t *testing.T) client.Submission {
 
 // A job against the stub lives and ends, and everything is there after a restart.
 func TestAJobsLifeAndARestart(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	ctx, cancel := context.WithTimeout(t.Context(), wait)
 	defer cancel()
@@ -108,6 +109,7 @@ func TestAJobsLifeAndARestart(t *testing.T) {
 
 // The cluster is well: asking again would help nobody.
 func TestAValueThatNoCommandCanHoldIsTheRequestsFault(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), wait)
 	defer cancel()
 	d := startDev(t, filepath.Join(t.TempDir(), "data"))
@@ -138,6 +140,7 @@ func follow(ctx context.Context, t *testing.T, c *client.Client, id int64) *clie
 
 // Whoever sees a development node ready finds what a first job needs.
 func TestADevelopmentNodeIsReadyOnceItIsSetUp(t *testing.T) {
+	t.Parallel()
 	d := startDev(t, filepath.Join(t.TempDir(), "data"))
 	defer stop(t, d)
 	c := dial(t, d)

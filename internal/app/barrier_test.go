@@ -14,6 +14,7 @@ import (
 // memory then must not pass for the current state in the moment before the process
 // ends.
 func TestNoBarrierPassesOverAStateMachineThatHasStopped(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	d, err := StartDev(ctx, DevOptions{

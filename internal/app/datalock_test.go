@@ -10,6 +10,7 @@ import (
 // Two processes must not use one directory. A second open file stands for the second process: the lock
 // belongs to the open file, not to the process.
 func TestADataDirectoryIsLocked(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	first, err := lockDataDir(dir)
 	if err != nil {

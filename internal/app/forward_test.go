@@ -14,6 +14,7 @@ import (
 // The leader is removed by way of a follower: it hands over first, which must not make the follower
 // give the request up, and with its connection the leader's work on it.
 func TestTheLeaderIsRemovedByWayOfAFollower(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*wait)
 	defer cancel()
 	n := &names{bound: map[string]string{}}

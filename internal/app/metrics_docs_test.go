@@ -145,6 +145,7 @@ func read(t *testing.T, path string) string {
 
 // docs/metrics.md lists exactly the metrics that exist, with their help.
 func TestMetricsPageIsCurrent(t *testing.T) {
+	t.Parallel()
 	all := families(t)
 	var table strings.Builder
 	table.WriteString("| Metric | Type | Labels | Meaning |\n|---|---|---|---|\n")
@@ -189,6 +190,7 @@ var (
 // Rules and dashboard name only what exists, and every alert has its runbook, every
 // runbook its alert.
 func TestRulesAndDashboardNameWhatExists(t *testing.T) {
+	t.Parallel()
 	all := families(t)
 	known := func(name string) bool {
 		if _, ok := all[name]; ok {

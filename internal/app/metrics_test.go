@@ -13,6 +13,7 @@ import (
 
 // What an operator scrapes of a node on which one job has lived and ended.
 func TestMetricsPage(t *testing.T) {
+	t.Parallel()
 	d := startDev(t, filepath.Join(t.TempDir(), "data"))
 	defer stop(t, d)
 	c := dial(t, d)

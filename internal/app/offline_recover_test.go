@@ -197,6 +197,7 @@ func unformed(t *testing.T, dir string) {
 }
 
 func TestARunningNodeIsNotRecovered(t *testing.T) {
+	t.Parallel()
 	dir, _, _, _, _ := lostMember(t)
 	lock, err := lockDataDir(dir)
 	if err != nil {

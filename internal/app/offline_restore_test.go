@@ -319,6 +319,7 @@ func fingerprint(t *testing.T, dir string) string {
 // A node that runs holds the lock of its directory, and a program that does not know of that lock the
 // locks of its files.
 func TestARunningNodeIsNotRestored(t *testing.T) {
+	t.Parallel()
 	file, _, _ := saveFile(t, testCluster, 1)
 	dir := usedDir(t)
 	o := restoreOptions(file, dir)

@@ -23,6 +23,7 @@ func reaped() *shared.TLanceIndexTerminationProof {
 // release is at the revision it saw, so it comes first or not at all, and then says what
 // the job is now.
 func TestRaceForceReleaseAgainstReport(t *testing.T) {
+	t.Parallel()
 	r := newRing(t)
 	list := r.jobs(run, lose)
 	r.passed.Store(int64(time.Hour)) // it is not too early
@@ -71,6 +72,7 @@ func TestRaceForceReleaseAgainstReport(t *testing.T) {
 
 // Two force releases: both are told of the one that was done.
 func TestRaceTwoForceReleases(t *testing.T) {
+	t.Parallel()
 	r := newRing(t)
 	list := r.jobs(run, lose)
 	r.passed.Store(int64(time.Hour)) // it is not too early
@@ -105,6 +107,7 @@ func TestRaceTwoForceReleases(t *testing.T) {
 
 // A cancel against the dispatch of the job: one of them, by revision.
 func TestRaceCancelAgainstDispatch(t *testing.T) {
+	t.Parallel()
 	r := newRing(t)
 	list := r.jobs()
 	var score tally
@@ -142,6 +145,7 @@ func TestRaceCancelAgainstDispatch(t *testing.T) {
 
 // A proof against a result: both apply, in either order.
 func TestRaceProofAgainstResult(t *testing.T) {
+	t.Parallel()
 	r := newRing(t)
 	list := r.jobs(run)
 	var score tally
@@ -230,6 +234,7 @@ func setting(name, value string) job.Command {
 
 // Dispatch that is paused while jobs are on their way to RUNNING.
 func TestRacePauseAgainstDispatch(t *testing.T) {
+	t.Parallel()
 	r := newRing(t)
 	list := r.jobs()
 	r.against(r.markings(list), setting("dispatch.paused", "true"), setting("dispatch.paused", "false"),
@@ -239,6 +244,7 @@ func TestRacePauseAgainstDispatch(t *testing.T) {
 
 // A backend that is drained while jobs are on their way to it.
 func TestRaceDrainAgainstDispatch(t *testing.T) {
+	t.Parallel()
 	r := newRing(t)
 	list := r.jobs()
 	r.against(r.markings(list), job.SetBackendState{Header: head(), Backend: 1, State: job.BackendDraining},

@@ -27,6 +27,7 @@ func load(t *testing.T, overrides map[string]string) config.Config {
 
 // Data of another cluster is refused at the opening, before the node votes anywhere.
 func TestAnotherClustersDataIsRefusedAtTheOpening(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	d := startDev(t, dir)
 	stop(t, d)

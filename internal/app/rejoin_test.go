@@ -160,6 +160,7 @@ func put(ctx context.Context, t *testing.T, c *client.Client, name string) {
 // page on backups warns of. The two clusters have nothing to do with each other: neither the restored node
 // nor the old ones take anything from the other side. A wiped disk joins the restored one.
 func TestARestoredNodeAndItsFormerCluster(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*wait)
 	defer cancel()
 	n := &names{bound: map[string]string{}}

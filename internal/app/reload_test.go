@@ -19,6 +19,7 @@ import (
 // A reload takes the files along that the configuration names: a token that was taken out of its file
 // counts no more at once. Where a file is faulty, nothing of the configuration changes.
 func TestAReloadIsWholeOrNothing(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), wait)
 	defer cancel()
 	dir := t.TempDir()

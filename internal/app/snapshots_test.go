@@ -305,6 +305,7 @@ func (f *countedFile) Sync() error { f.syncs, f.unsynced = f.syncs+1, 0; return 
 // Jobs are admitted while a snapshot is read as slowly as may be: the reader has not come further
 // than the first part when all have been.
 func TestAdmissionGoesOnWhileASnapshotIsRead(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	a := newState(t, stateIn(dir), testCluster, 200)
 	s := snapshotsOf(t, dir, a.machine.Export)
