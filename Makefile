@@ -46,13 +46,14 @@ demo: build ## See one index job live and end, on one node, in under a minute
 demo-outcomes: build ## See how jobs end and what each end holds, with a simulated backend
 	@bash deploy/demo/outcomes.sh
 
+# Tests that run beside others wait for elections and the disk much more than they work: -parallel.
 .PHONY: test
 test: ## Run the unit tests: no network, no root
-	$(GO) test -timeout 4m ./...
+	$(GO) test -parallel 4 -timeout 4m ./...
 
 .PHONY: race
 race: ## Run the unit tests under the race detector (wants a C compiler)
-	CGO_ENABLED=1 $(GO) test -race -timeout 10m ./...
+	CGO_ENABLED=1 $(GO) test -race -parallel 4 -timeout 10m ./...
 
 .PHONY: lint
 lint: fmt-check vet golangci generate-check-here ## gofmt, go vet, golangci-lint, generated code
