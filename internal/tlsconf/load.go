@@ -1,6 +1,7 @@
 package tlsconf
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -82,6 +83,9 @@ func (f Files) load(c content, now time.Time) (*loaded, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the certificate %s and the key %s: %w", f.Cert, f.Key, err)
 		}
+		if err := whole(c.cert); err != nil {
+			return nil, fmt.Errorf("the certificate %s: %w", f.Cert, err)
+		}
 		l.cert, l.notAfter = &pair, pair.Leaf.NotAfter
 		for _, der := range pair.Certificate[1:] {
 			above, err := x509.ParseCertificate(der)
@@ -109,9 +113,25 @@ func (f Files) load(c content, now time.Time) (*loaded, error) {
 	return &l, nil
 }
 
+// whole refuses PEM of which a part cannot be read, as of a file that is still being written: the decoder passes
+// over such parts without a word.
+func whole(text []byte) error {
+	begun, read := bytes.Count(text, []byte("-----BEGIN ")), 0
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		read++
+	}
+	if read < begun {
+		return fmt.Errorf("of %d blocks in PEM that begin in it, only %d can be read", begun, read)
+	}
+	return nil
+}
+
 // pool reads a bundle of CAs. A bundle that is half understood would refuse people for no reason that
 // anybody could see, so everything in it must be a CA's certificate.
 func pool(bundle []byte) (out *x509.CertPool, roots map[[sha256.Size]byte]bool, err error) {
+	if err := whole(bundle); err != nil {
+		return nil, nil, err
+	}
 	out, roots = x509.NewCertPool(), map[[sha256.Size]byte]bool{}
 	for n := 1; ; n++ {
 		var block *pem.Block

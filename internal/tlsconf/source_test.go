@@ -55,6 +55,13 @@ func TestAFailedReloadKeepsTheOld(t *testing.T) {
 		{"half a bundle", func() {
 			write(t, p.CA, append(bytes.Clone(ca.Cert), "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"...))
 		}, "certificate 2 in it cannot be read"},
+		{"a bundle cut off", func() { write(t, p.CA, append(bytes.Clone(ca.Cert), other.Cert[:len(other.Cert)/2]...)) }, "of 2 blocks in PEM that begin in it, only 1"},
+		{"a bundle with a hole", func() { write(t, p.CA, append(bytes.Clone(other.Cert[:len(other.Cert)/2]), ca.Cert...)) }, "of 2 blocks in PEM that begin in it, only 0"},
+		{"a chain cut off", func() {
+			p.trust(ca)
+			p.put(tlsconf.NewPair(append(bytes.Clone(good.Cert), ca.Cert[:len(ca.Cert)-5]...), good.Key()))
+		}, "of 2 blocks in PEM that begin in it, only 1"},
+		{"an empty file", func() { p.put(good); write(t, p.CA, nil) }, "holds no certificate in PEM"},
 		{"a huge file", func() { write(t, p.CA, make([]byte, 1<<20+1)) }, "is larger than"},
 		{"a missing file", func() {
 			if err := os.Remove(p.CA); err != nil {
