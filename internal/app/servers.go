@@ -140,8 +140,13 @@ func (a *App) standby() (ok bool, reason string) {
 		return false, "no leader is known"
 	case stats.LastContact < 0 || stats.LastContact > 2*a.cfg.HeartbeatTimeout:
 		return false, "the leader has not been heard lately"
-	case max(a.machine.Applied().Index, stats.PassedIndex)+maxStandbyLag < stats.CommitIndex:
-		return false, "this node has not caught up with the leader yet"
+	}
+	newest, told := a.members.LeaderIndex(stats.LeaderID, stats.Term)
+	if !told {
+		return false, "the leader has not told this node yet how far it is; it is asked each second"
+	}
+	if has := max(a.machine.Applied().Index, stats.PassedIndex); has+maxStandbyLag < newest {
+		return false, fmt.Sprintf("this node catches up: it is %d entries behind the leader, %d at most are well", newest-has, maxStandbyLag)
 	}
 	return true, ""
 }

@@ -33,6 +33,7 @@ type status struct {
 	Applied     uint64 `json:"applied"`
 	Passed      uint64 `json:"passed"` // see raftnode.Stats.PassedIndex
 	Commit      uint64 `json:"commit"`
+	LastLog     uint64 `json:"last_log,omitempty"` // the newest entry on its disk
 	WallMillis  int64  `json:"wall_ms"`
 	LastContact int64  `json:"last_contact_ms"` // since the leader was heard; -1 never
 
@@ -50,8 +51,8 @@ func (c *Cluster) status() status {
 	raft := c.cfg.Raft.Stats()
 	s := status{
 		Report: c.cfg.Report(), Address: c.cfg.Address, RaftState: raft.State, Term: raft.Term, Leader: raft.LeaderID,
-		Applied: c.cfg.State.Applied().Index, Passed: raft.PassedIndex, Commit: raft.CommitIndex, WallMillis: c.cfg.Now().UnixMilli(),
-		LastContact: contactMillis(raft),
+		Applied: c.cfg.State.Applied().Index, Passed: raft.PassedIndex, Commit: raft.CommitIndex, LastLog: raft.LastLogIndex,
+		WallMillis: c.cfg.Now().UnixMilli(), LastContact: contactMillis(raft),
 		Empty:       c.empty(), Join: c.cfg.Join, ClusterID: c.cfg.ClusterID, Founders: c.cfg.Founders, Waiting: c.Waiting(), Fenced: c.fenced(),
 	}
 	c.mu.Lock()
@@ -245,3 +246,15 @@ func (c *Cluster) ReportAddresses(id string) (Report, bool) {
 // Silent says that a master was asked in vain when it was asked last: it hangs, is gone, or the way to
 // it is cut. It is false of one that is not asked.
 func (c *Cluster) Silent(id string) bool { return c.peers.get(id).err != "" }
+
+// LeaderIndex is the newest entry that the leader of a term has told of lately, and false while it has told
+// none. A follower's own commit index says nothing of how far behind it is: that is 0 after its start, and
+// never beyond what it has. Nor does that of a leader which has committed nothing in its term yet; its log
+// ends no earlier than all that was ever committed.
+func (c *Cluster) LeaderIndex(id string, term uint64) (index uint64, told bool) {
+	s := c.peers.get(id)
+	if s.at.IsZero() || time.Since(s.at) > freshFor || s.status.Leader != id || s.status.Term != term {
+		return 0, false
+	}
+	return max(s.status.Commit, s.status.LastLog), true
+}
