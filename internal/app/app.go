@@ -304,7 +304,7 @@ func (a *App) Ready() (ok bool, reason string) {
 		return true, ""
 	}
 	if waits := a.members.Waiting(); waits != "" {
-		return false, "this node waits for " + waits
+		return false, "this node is waiting: " + waits
 	}
 	if removed := a.members.RemovedText(); removed != "" {
 		return false, removed

@@ -120,7 +120,7 @@ func clusterLine(k *client.Cluster) string {
 	n := k.Node
 	switch {
 	case n.WaitingFor != "":
-		return fmt.Sprintf("%s has no cluster yet; it waits for %s", n.NodeID, n.WaitingFor)
+		return fmt.Sprintf("%s has no cluster yet; it is waiting: %s", n.NodeID, n.WaitingFor)
 	case k.Voters == 0:
 		return fmt.Sprintf("%s knows of no members", n.NodeID)
 	}
@@ -150,5 +150,11 @@ func clusterWarnings(k *client.Cluster) []string {
 			out = append(out, fmt.Sprintf("%s is registered at %s, but %s has it at %s in its configuration", m.NodeID, m.Address, k.Node.NodeID, m.ConfiguredAddress))
 		}
 	}
-	return append(out, k.Warnings...)
+	for _, w := range k.Warnings {
+		// The line above the warnings says it already.
+		if k.Node.WaitingFor == "" || !strings.Contains(w, k.Node.WaitingFor) {
+			out = append(out, w)
+		}
+	}
+	return out
 }

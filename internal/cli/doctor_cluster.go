@@ -21,6 +21,8 @@ func (e *evidence) judgeMembers(l *checks) {
 	for _, m := range k.Members {
 		name := "member " + m.NodeID
 		switch lag := newest - m.AppliedIndex; {
+		case !m.Reachable && !m.ThisNode && strings.Contains(m.LastError, "run `lancemaster "):
+			l.add(doctorFail, name, "", "%s does not take it for the member at %s: %s", k.Node.NodeID, m.Address, m.LastError)
 		case !m.Reachable && !m.ThisNode:
 			l.add(doctorFail, name, "start it; if its disk is lost, lancemaster cluster replace "+m.NodeID, "%s does not reach it at %s: %s", k.Node.NodeID, m.Address, orUnknown(m.LastError))
 		case !m.Voter:
@@ -63,7 +65,7 @@ func (e *evidence) votersReached() int {
 // toldOf reports whether a check of the doctor's own is of what the cluster warns of.
 func toldOf(k *client.Cluster, warning string) bool {
 	return strings.HasPrefix(warning, "the cluster is quarantined") || strings.HasPrefix(warning, "the clocks of ") ||
-		k.FailuresTolerated == 0 && strings.Contains(warning, "voting member") || strings.HasPrefix(warning, "this master waits for ") ||
+		k.FailuresTolerated == 0 && strings.Contains(warning, "voting member") ||
 		slices.ContainsFunc(k.Members, func(m client.Member) bool {
 			return strings.HasPrefix(warning, m.NodeID+" is not reachable") || strings.HasPrefix(warning, m.NodeID+" does not vote")
 		})

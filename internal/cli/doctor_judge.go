@@ -62,7 +62,7 @@ func (e *evidence) judgeMasters(l *checks) {
 			l.add(doctorWarn, "master "+m.node, "ask it at its own machine, or name an address of it with --addr",
 				"at %s, which the cluster names, %s answers", m.address, s.NodeID)
 		case s.WaitingFor != "":
-			l.add(doctorFail, "master "+s.NodeID, "let it form or join a cluster; see cluster.members and cluster.join in its configuration", "it has no cluster: it waits for %s", s.WaitingFor)
+			l.add(doctorFail, "master "+s.NodeID, waitingNext(s.WaitingFor), "it has no cluster and is waiting: %s", s.WaitingFor)
 		case !s.Ready && !standby(s):
 			l.add(doctorFail, "master "+s.NodeID, "see what it logs", "it answers at %s and is not ready: %s", m.address, s.NotReadyReason)
 		default:
@@ -73,6 +73,14 @@ func (e *evidence) judgeMasters(l *checks) {
 		l.add(doctorWarn, "master "+m.NodeID, "ask it at its own machine, or name an address of it with --addr",
 			"its admin service is for its own machine, at %q, and was not asked", m.AdminAddress)
 	}
+}
+
+// waitingNext is what to do for a master that is waiting, where that does not say so itself.
+func waitingNext(why string) string {
+	if strings.Contains(why, "run `lancemaster ") {
+		return ""
+	}
+	return "let it form or join a cluster: docs/clusters.md explains each reason"
 }
 
 // toldBy is why a question failed, and what to do about it: what the failure itself says, unless that is
@@ -116,11 +124,12 @@ func (e *evidence) judgeLeader(l *checks) {
 	for _, m := range e.masters {
 		if s := m.status; s != nil && !told[s.NodeID] {
 			told[s.NodeID] = true
-			named[s.LeaderID] = append(named[s.LeaderID], s.NodeID)
-			if s.WaitingFor == "" {
-				which := fmt.Sprintf("cluster %d in incarnation %d", s.ClusterID, s.Incarnation)
-				clusters[which] = append(clusters[which], s.NodeID)
+			if s.WaitingFor != "" {
+				continue // it is told of already, and knows nothing
 			}
+			named[s.LeaderID] = append(named[s.LeaderID], s.NodeID)
+			which := fmt.Sprintf("cluster %d in incarnation %d", s.ClusterID, s.Incarnation)
+			clusters[which] = append(clusters[which], s.NodeID)
 		}
 	}
 	if len(clusters) > 1 {
@@ -130,7 +139,7 @@ func (e *evidence) judgeLeader(l *checks) {
 	switch {
 	case len(told) == 0:
 		l.add(doctorFail, "leader", "start the masters, or name their addresses with --addr", "no master answers")
-	case len(named) == 1 && named[""] != nil:
+	case len(named) == 0 || len(named) == 1 && named[""] != nil:
 		l.add(doctorFail, "leader", next, "no master knows a leader")
 	case len(named) > 1:
 		l.add(doctorFail, "leader", next+", and run this again: an election may be under way", "the masters do not agree on who leads: %s", divided(named))
@@ -166,6 +175,9 @@ func (e *evidence) judgeVersions(l *checks) {
 		}
 		told[node] = true
 		versions[version] = append(versions[version], node)
+		if level == 0 {
+			return // it has no cluster yet
+		}
 		levels[fmt.Sprint(level)] = append(levels[fmt.Sprint(level)], node)
 	}
 	for _, m := range e.masters {
@@ -189,7 +201,7 @@ func (e *evidence) judgeVersions(l *checks) {
 	if len(levels) > 1 {
 		l.add(doctorWarn, "feature levels", "run this again; a master that stays behind has not caught up: lancemaster cluster status", "they differ: %s", divided(levels))
 	}
-	if len(versions) == 1 && len(levels) == 1 {
+	if len(versions) == 1 && len(levels) == 1 { // all that are in a cluster
 		for v := range versions {
 			l.add(doctorOK, "versions", "", "all %d run %s at feature level %s", len(told), v, slices.Collect(maps.Keys(levels))[0])
 		}

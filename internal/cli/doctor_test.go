@@ -132,7 +132,12 @@ func TestDoctorFindsFaults(t *testing.T) {
 			m.AdminAddress = "127.0.0.1:9021"
 			e.cluster.Members = append(e.cluster.Members, m)
 		}},
-		{"FAIL master m2: it has no cluster: it waits for m3; next: ", func(e *evidence) { second(e, func(s *client.Status) { s.WaitingFor = "m3" }) }},
+		{"FAIL master m2: it has no cluster and is waiting: for m3; next: ", func(e *evidence) { second(e, func(s *client.Status) { s.WaitingFor = "for m3" }) }},
+		{"FAIL master m2: it has no cluster and is waiting: run `lancemaster cluster replace m2`\nok leader: master-1 leads, as all 1 asked say", func(e *evidence) {
+			second(e, func(s *client.Status) {
+				s.WaitingFor, s.LeaderID, s.FeatureLevel = "run `lancemaster cluster replace m2`", "", 0
+			})
+		}},
 		{"FAIL master master-1: it answers at MASTER and is not ready: no quorum; next: ", func(e *evidence) {
 			e.masters[0].status.Ready, e.masters[0].status.NotReadyReason = false, "no quorum"
 		}},

@@ -64,3 +64,17 @@ func TestCounted(t *testing.T) {
 		t.Errorf("one voter is told of as %q", line)
 	}
 }
+
+// TestAWaitingMaster: it is said once, and not called a Raft that was shut down.
+func TestAWaitingMaster(t *testing.T) {
+	s := &client.Status{NodeID: "m3", RaftState: "Shutdown", WaitingFor: "for member m1 to form the cluster"}
+	if got := raftState(s); got != "waiting" {
+		t.Errorf("its Raft is %q", got)
+	}
+	k := &client.Cluster{Node: s, Warnings: []string{"this master is waiting: for member m1 to form the cluster", "another"}}
+	out := (&cli{Streams: Streams{Out: &bytes.Buffer{}}}).page()
+	clusterTable(out, k)
+	if want := "m3 has no cluster yet; it is waiting: for member m1 to form the cluster\nwarning: another\n"; out.String() != want {
+		t.Errorf("it is told of as %q, want %q", out.String(), want)
+	}
+}

@@ -118,7 +118,7 @@ func (a *cli) health(ctx context.Context, c *client.Client) error {
 		t := newTable(out, healthColumns)
 		for _, h := range value.Masters {
 			if s := h.Status; s != nil {
-				t.row(h.Address, h.state(), s.NodeID, s.RaftState, number(s.RaftTerm), number(s.AppliedIndex), s.LeaderID, s.Version, h.Reason,
+				t.row(h.Address, h.state(), s.NodeID, raftState(s), number(s.RaftTerm), number(s.AppliedIndex), s.LeaderID, s.Version, h.Reason,
 					fmt.Sprint(s.FeatureLevel), number(s.Incarnation), s.InstanceID, moment(s.StartedAt), s.ReportAddress, s.HTTPAddress)
 			} else {
 				t.row(h.Address, "no", "", "", "", "", "", "", h.Reason, "", "", "", "", "", "")
@@ -133,6 +133,14 @@ func (a *cli) health(ctx context.Context, c *client.Client) error {
 		return &statusError{status: exitFailed}
 	}
 	return err
+}
+
+// raftState is what a master's Raft does; of one that has no cluster yet, it does not run.
+func raftState(s *client.Status) string {
+	if s.WaitingFor != "" {
+		return "waiting"
+	}
+	return s.RaftState
 }
 
 // probe asks one path over HTTP; state is what a good answer means.

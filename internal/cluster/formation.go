@@ -31,7 +31,7 @@ func (c *Cluster) takePart(ctx context.Context) error {
 	case c.standing().ClusterID != 0:
 		// A plan or an invitation was stored before: the leader will come.
 	case c.cfg.Join:
-		c.setWaiting(fmt.Sprintf("being added to cluster %d; run `lancemaster cluster add %s %s` against one of its masters",
+		c.setWaiting(fmt.Sprintf("to be added to cluster %d: run `lancemaster cluster add %s %s` against one of its masters",
 			c.cfg.ClusterID, c.cfg.NodeID, c.cfg.Address))
 		select {
 		case <-c.accepted:
@@ -80,7 +80,7 @@ func (c *Cluster) agree(ctx context.Context) (bool, error) {
 			c.object(strings.Join(obstacles, "; "))
 		} else if !c.coordinates() {
 			c.object("")
-			c.setWaiting(fmt.Sprintf("member %s, which has the smallest id, to form the cluster", c.cfg.Founders[0].ID))
+			c.setWaiting(fmt.Sprintf("for member %s, which has the smallest id, to form the cluster", c.cfg.Founders[0].ID))
 		} else if formed, err := c.found(ctx); formed || err != nil {
 			return formed, err
 		}
@@ -110,6 +110,7 @@ func (c *Cluster) object(why string) {
 func (c *Cluster) obstacles() (seen []sighting, obstacles []string) {
 	obstacle := func(format string, args ...any) { obstacles = append(obstacles, fmt.Sprintf(format, args...)) }
 	configured := c.cfg.ClusterID
+	formed := map[int32][]string{} // by cluster, those who are of it
 	for _, f := range c.cfg.Founders {
 		if f.ID == c.cfg.NodeID {
 			continue
@@ -123,8 +124,7 @@ func (c *Cluster) obstacles() (seen []sighting, obstacles []string) {
 			obstacle("member %s at %s has not answered yet", f.ID, f.Address)
 			continue
 		case !s.status.Empty || s.identity.RegisteredAt != 0:
-			obstacle("member %s belongs to cluster %d already, and this disk is empty: if the disk of %s was replaced, run `lancemaster cluster replace %s`, or if it is no member any more `lancemaster cluster add %s %s`; else restore its data directory",
-				f.ID, s.identity.ClusterID, c.cfg.NodeID, c.cfg.NodeID, c.cfg.NodeID, c.cfg.Address)
+			formed[s.identity.ClusterID] = append(formed[s.identity.ClusterID], f.ID)
 		case s.status.Join:
 			obstacle("member %s is set to join a cluster (cluster.join), not to found one", f.ID)
 		case !slices.Equal(s.status.Founders, c.cfg.Founders):
@@ -140,7 +140,19 @@ func (c *Cluster) obstacles() (seen []sighting, obstacles []string) {
 		}
 		seen = append(seen, s)
 	}
+	for _, id := range slices.Sorted(maps.Keys(formed)) {
+		obstacle("this disk is empty, and %s of cluster %d already: if the disk of %s was replaced, run `lancemaster cluster replace %s`; if it is no member any more, run `lancemaster cluster add %s %s`; else start it with the disk that it had",
+			are(formed[id]), id, c.cfg.NodeID, c.cfg.NodeID, c.cfg.NodeID, c.cfg.Address)
+	}
 	return seen, obstacles
+}
+
+// are names members before what they are.
+func are(ids []string) string {
+	if len(ids) == 1 {
+		return "member " + ids[0] + " is"
+	}
+	return "members " + strings.Join(ids, ", ") + " are"
 }
 
 func listed(members []Member) string {
@@ -176,7 +188,7 @@ func (c *Cluster) found(ctx context.Context) (bool, error) {
 		cancel()
 		if err != nil {
 			if ctx.Err() == nil {
-				c.setWaiting(fmt.Sprintf("member %s to agree to form the cluster: %v", s.member.ID, err))
+				c.setWaiting(fmt.Sprintf("for member %s to agree to form the cluster: %v", s.member.ID, err))
 			}
 			return false, nil
 		}

@@ -89,22 +89,22 @@ func TestFoundersThatDisagree(t *testing.T) {
 		"set to join": {
 			func(_ *world, _, b *node) { b.join, b.founders, b.clusterID = true, nil, 9 },
 			"member b is set to join a cluster (cluster.join), not to found one",
-			"being added to cluster 9; run `lancemaster cluster add b b.example:9010` against one of its masters",
+			"to be added to cluster 9: run `lancemaster cluster add b b.example:9010` against one of its masters",
 		},
 		"of a cluster": {
 			func(w *world, _, b *node) {
 				b.standing = Standing{ClusterID: 77, Incarnation: 1, Instances: map[string]string{"b": b.instance}}
 				b.voted = 3
 			},
-			"member b belongs to cluster 77 already, and this disk is empty: if the disk of a was replaced, run `lancemaster cluster replace a`, or if it is no member any more `lancemaster cluster add a a.example:9010`; else restore its data directory",
+			"this disk is empty, and member b is of cluster 77 already: if the disk of a was replaced, run `lancemaster cluster replace a`; if it is no member any more, run `lancemaster cluster add a a.example:9010`; else start it with the disk that it had",
 			"",
 		},
 		"taken in elsewhere": {
 			func(w *world, _, b *node) {
 				b.standing = Standing{ClusterID: 77, Incarnation: 1, RegisteredAt: 12, Instances: map[string]string{"b": b.instance}}
 			},
-			"member b belongs to cluster 77 already, and this disk is empty",
-			"the leader of cluster 77, which has taken it in, to send its journal; if it does not come, run `lancemaster cluster add b b.example:9010` again",
+			"this disk is empty, and member b is of cluster 77 already",
+			"for the leader of cluster 77, which has taken it in, to send its journal; if it does not come, run `lancemaster cluster add b b.example:9010` again",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -31,7 +31,7 @@ func TestOneGrowsToThree(t *testing.T) {
 		for _, id := range []string{"b", "c"} {
 			n := w.joiner(id)
 			w.pass(time.Second)
-			if why := n.Waiting(); !strings.Contains(why, fmt.Sprintf("being added to cluster %d; run `lancemaster cluster add %s %s.example:9010`", a.Identity().ClusterID, id, id)) {
+			if why := n.Waiting(); !strings.Contains(why, fmt.Sprintf("to be added to cluster %d: run `lancemaster cluster add %s %s.example:9010`", a.Identity().ClusterID, id, id)) {
 				t.Errorf("%s waits for %q", id, why)
 			}
 			m, err := a.AddMember(within(t), "ops", id, n.address)

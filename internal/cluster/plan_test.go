@@ -113,7 +113,7 @@ func TestAnAgreedFounderSaysWhatItWaitsFor(t *testing.T) {
 		b.standing = Standing{ClusterID: 9, Incarnation: 1, Instances: map[string]string{"a": "disk-a", "b": "disk-b", "c": "disk-c"}}
 		b.start()
 		w.pass(time.Second)
-		if why := b.Waiting(); why != "member a, which has the smallest id, to form cluster 9, to which this node has agreed" {
+		if why := b.Waiting(); why != "for member a, which has the smallest id, to form cluster 9, to which this node has agreed" {
 			t.Errorf("waits for %q", why)
 		}
 		if id := b.Identity(); id.ClusterID != 9 || id.Incarnation != 1 || id.RegisteredAt != 0 {

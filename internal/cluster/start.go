@@ -77,7 +77,7 @@ func (c *Cluster) startRaft() error {
 	c.raft = raftRuns
 	c.mu.Unlock()
 	if why := c.Waiting(); why != "" {
-		c.log.Info("waiting", "for", why)
+		c.log.Info("waiting", "why", why)
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (c *Cluster) emptyLocked() bool {
 // stateShutdown is the state of a Raft node that does not run, which then knows nothing of its disk.
 const stateShutdown = "Shutdown"
 
-// Waiting says what this node waits for before it can take part; empty when it takes part.
+// Waiting says what keeps this node from taking part, as it can follow "it is waiting:"; empty when it takes part.
 func (c *Cluster) Waiting() string {
 	c.mu.Lock()
 	waiting, phase := c.waiting, c.raft
@@ -121,13 +121,13 @@ func (c *Cluster) Waiting() string {
 	}
 	s := c.standing()
 	if s.RegisteredAt != 0 {
-		return fmt.Sprintf("the leader of cluster %d, which has taken it in, to send its journal; if it does not come, run `lancemaster cluster add %s %s` again",
+		return fmt.Sprintf("for the leader of cluster %d, which has taken it in, to send its journal; if it does not come, run `lancemaster cluster add %s %s` again",
 			s.ClusterID, c.cfg.NodeID, c.cfg.Address)
 	}
 	if len(c.cfg.Founders) == 0 {
-		return fmt.Sprintf("the founders of cluster %d, to which this node has agreed; give it the cluster.members that it had", s.ClusterID)
+		return fmt.Sprintf("for the founders of cluster %d, to which this node has agreed; give it the cluster.members that it had", s.ClusterID)
 	}
-	return fmt.Sprintf("member %s, which has the smallest id, to form cluster %d, to which this node has agreed", c.cfg.Founders[0].ID, s.ClusterID)
+	return fmt.Sprintf("for member %s, which has the smallest id, to form cluster %d, to which this node has agreed", c.cfg.Founders[0].ID, s.ClusterID)
 }
 
 // forming says whether this node does not take part yet.
@@ -144,6 +144,6 @@ func (c *Cluster) setWaiting(why string) {
 	c.waiting = why
 	c.mu.Unlock()
 	if changed && why != "" {
-		c.log.Info("waiting", "for", why)
+		c.log.Info("waiting", "why", why)
 	}
 }

@@ -61,7 +61,7 @@ func (c *Cluster) warnings(o Overview, reachable int) (out []string) {
 	warn := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if o.Voters == 0 {
 		if why := c.Waiting(); why != "" {
-			warn("this master waits for %s", why)
+			warn("this master is waiting: %s", why)
 		}
 		return out
 	}

@@ -101,7 +101,7 @@ func TestOverviewsWarnings(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a := w.founders("a", "b")[0].start()
 		w.pass(time.Second)
-		if got := a.warnings(); got != "this master waits for member b at b.example:9010: not sent: dial b.example:9010: connection refused" {
+		if got := a.warnings(); got != "this master is waiting: member b at b.example:9010: not sent: dial b.example:9010: connection refused" {
 			t.Errorf("warnings:\n%s", got)
 		}
 	})
