@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// crowd bounds the connections of one server. When one too many comes, the one goes that has been
-// without a request longest: a health check must be able to connect whoever else holds connections, and
-// descriptors that HTTP takes are missing to the node's other services.
+// crowd bounds the connections of one server. When one too many comes, another goes: the one that has been
+// without a request longest, or, when all have one, whose has taken longest. A health check must be able to
+// connect whoever else holds connections, and takes no time; and descriptors that HTTP takes are missing to
+// the node's other services.
 type crowd struct {
 	most int
 
@@ -43,16 +44,24 @@ func (c *crowd) changed(conn net.Conn, state http.ConnState) {
 func (c *crowd) evict() {
 	var oldest net.Conn
 	for conn, m := range c.conns {
-		if !m.busy && (oldest == nil || m.since.Before(c.conns[oldest].since)) {
+		if oldest == nil || m.before(c.conns[oldest]) {
 			oldest = conn
 		}
 	}
 	if oldest == nil {
-		return // all are being answered, each within its own bound
+		return
 	}
 	delete(c.conns, oldest)
 	if secure, ok := oldest.(*tls.Conn); ok {
 		oldest = secure.NetConn() // a TLS connection's Close would first wait to send its farewell
 	}
 	_ = oldest.Close()
+}
+
+// before says which of two goes first.
+func (m member) before(other member) bool {
+	if m.busy != other.busy {
+		return other.busy
+	}
+	return m.since.Before(other.since)
 }

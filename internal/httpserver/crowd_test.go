@@ -2,8 +2,12 @@ package httpserver
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -29,19 +33,7 @@ func TestAHealthCheckGetsInWhoeverHoldsConnections(t *testing.T) {
 		defer c.Close()
 		silent = append(silent, c)
 	}
-	transport := &http.Transport{DisableKeepAlives: true}
-	defer transport.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Addr()+"/livez", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := (&http.Client{Transport: transport, Timeout: 20 * time.Second}).Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Body.Close(); err != nil || r.StatusCode != http.StatusOK {
-		t.Errorf("got %d, %v", r.StatusCode, err)
-	}
+	probe(t, s)
 	// The oldest had to go for it, long before the server's own patience with it ended.
 	if err := silent[0].SetReadDeadline(time.Now().Add(readTimeout / 2)); err != nil {
 		t.Fatal(err)
@@ -56,7 +48,131 @@ func isTimeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
-// A request under way is never cut for another, and nothing stays counted that has gone.
+// counted counts the connections of a listener that are open.
+type counted struct {
+	net.Listener
+	open, most atomic.Int64
+}
+
+func (l *counted) listen(ctx context.Context, network, address string) (net.Listener, error) {
+	var err error
+	l.Listener, err = (&net.ListenConfig{}).Listen(ctx, network, address)
+	return l, err
+}
+
+func (l *counted) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	if n := l.open.Add(1); n > l.most.Load() { // the server accepts in one goroutine
+		l.most.Store(n)
+	}
+	return &countedConn{Conn: c, gone: sync.OnceFunc(func() { l.open.Add(-1) })}, nil
+}
+
+type countedConn struct {
+	net.Conn
+	gone func()
+}
+
+func (c *countedConn) Close() error {
+	c.gone()
+	return c.Conn.Close()
+}
+
+// Requests that are not done, or whose body does not come, take no more connections than there may be, and
+// no health check's.
+func TestRequestsThatDoNotEndAreBounded(t *testing.T) {
+	for name, sent := range map[string]string{
+		"a body that does not come":   "GET /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n",
+		"chunks that do not come":     "GET /livez HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"a page that takes its time":  "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+		"a head that does not end":    "GET /livez HTTP/1.1\r\nHost: x\r\n",
+		"a body that nobody asks for": "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			var l counted
+			end := make(chan struct{})
+			slow := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-end })
+			s, err := Start(Options{Address: "127.0.0.1:0", Listen: l.listen, Metrics: slow})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				close(end)
+				if err := s.Stop(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}()
+			for range maxConns + 50 {
+				c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.Addr())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				if _, err := c.Write([]byte(sent)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			began := time.Now()
+			probe(t, s)
+			if took := time.Since(began); took > readTimeout/2 {
+				t.Errorf("a health check took %s", took)
+			}
+			if most := l.most.Load(); most > maxConns+1 { // another goes when one has come
+				t.Errorf("%d connections were open at once, want at most %d", most, maxConns+1)
+			}
+		})
+	}
+}
+
+// A body is not waited for, and not read.
+func TestABodyIsRefusedUnread(t *testing.T) {
+	s, err := Start(Options{Address: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Write([]byte("GET /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SetReadDeadline(time.Now().Add(readTimeout / 2)); err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(c) // to the end of the connection
+	if err != nil || !strings.HasPrefix(string(text), "HTTP/1.1 413 ") || !strings.Contains(string(text), "Connection: close") {
+		t.Errorf("answered %q, %v", text, err)
+	}
+}
+
+func probe(t *testing.T, s *Server) {
+	t.Helper()
+	transport := &http.Transport{DisableKeepAlives: true}
+	defer transport.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Addr()+"/livez", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := (&http.Client{Transport: transport, Timeout: 20 * time.Second}).Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Body.Close(); err != nil || r.StatusCode != http.StatusOK {
+		t.Errorf("got %d, %v", r.StatusCode, err)
+	}
+}
+
+// A request under way is cut for another only when all have one, and nothing stays counted that has gone.
 func TestCrowd(t *testing.T) {
 	c := newCrowd(2)
 	pipe := func() (ours, theirs net.Conn) {
@@ -83,7 +199,10 @@ func TestCrowd(t *testing.T) {
 	}
 	c.changed(third, http.StateActive)
 	fourth, _ := pipe()
-	c.changed(fourth, http.StateNew) // nobody can go: it is let in
+	c.changed(fourth, http.StateNew)
+	if !closed(busyEnd) || len(c.conns) != 2 {
+		t.Errorf("with all busy the one that takes longest has to go; %d are left", len(c.conns))
+	}
 	for _, conn := range []net.Conn{busy, idle, third, fourth} {
 		c.changed(conn, http.StateClosed)
 	}

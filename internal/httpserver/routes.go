@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"time"
 )
 
 func routes(o Options) http.Handler {
@@ -15,7 +16,22 @@ func routes(o Options) http.Handler {
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, "lancemaster: /livez, /readyz, /readyz?standbyok, /leader, /metrics")
 	})
-	return mux
+	return bodiless(mux)
+}
+
+// bodiless refuses requests that bring a body, unread: nothing here takes one, and a connection whose client
+// does not send what it announced would be held for as long as the server waits for it.
+func bodiless(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength == 0 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		// After the answer the library reads what is left of a body, which this keeps it from.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // each of this server's connections can
+		w.Header().Set("Connection", "close")
+		answer(w, http.StatusRequestEntityTooLarge, "requests to this server have no body")
+	})
 }
 
 func (o Options) readyz(w http.ResponseWriter, r *http.Request) {
