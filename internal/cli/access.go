@@ -18,13 +18,14 @@ const (
 )
 
 // access is how a caller shows who it is, and knows whom it talks to.
-type access struct{ tokenFile, ca, cert, key string }
+type access struct{ tokenFile, ca, cert, key, serverName string }
 
 func (a *cli) accessFlags(f *pflag.FlagSet) {
 	f.StringVar(&a.access.tokenFile, "token-file", a.getenv("LANCEMASTER_TOKEN_FILE", ""), "file with your access token; LANCEMASTER_TOKEN_FILE gives the default")
 	f.StringVar(&a.access.ca, "tls-ca", a.getenv("LANCEMASTER_TLS_CA", ""), "speak TLS; PEM file of the CAs that masters are known by; LANCEMASTER_TLS_CA gives the default")
 	f.StringVar(&a.access.cert, "tls-cert", a.getenv("LANCEMASTER_TLS_CERT", ""), "speak TLS; PEM file of your certificate; LANCEMASTER_TLS_CERT gives the default")
 	f.StringVar(&a.access.key, "tls-key", a.getenv("LANCEMASTER_TLS_KEY", ""), "PEM file of its key; LANCEMASTER_TLS_KEY gives the default")
+	f.StringVar(&a.access.serverName, "tls-server-name", a.getenv("LANCEMASTER_TLS_SERVER_NAME", ""), "the name that masters' certificates must be for, instead of the host called; LANCEMASTER_TLS_SERVER_NAME gives the default")
 }
 
 // token reads the caller's token. Nothing that is said of the file shows what is in it.
@@ -51,10 +52,15 @@ func (x access) tls() (*tls.Config, error) {
 	if x.ca == "" && x.cert == "" && x.key == "" {
 		return nil, nil //nolint:nilnil // nil is what the client wants for plain TCP
 	}
+	return x.secure()
+}
+
+// secure makes the configuration of connections that speak TLS in any case.
+func (x access) secure() (*tls.Config, error) {
 	if (x.cert == "") != (x.key == "") {
 		return nil, usagef("--tls-cert and --tls-key go together: a certificate is of no use without its key")
 	}
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: x.serverName}
 	if x.ca != "" {
 		pem, err := readFile("--tls-ca", x.ca, maxCAFile)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -44,6 +45,41 @@ func TestTokenFile(t *testing.T) {
 	who := "ada " + config.BuildInfo().Version + " with lm_secret"
 	if got := s.server.Callers(); len(got) < 2 || slices.ContainsFunc(got, func(c string) bool { return c != who }) {
 		t.Errorf("the callers were %q", got)
+	}
+}
+
+// A probe over HTTPS trusts the CA that it is given, and holds the certificate against the name that it is
+// given where that is not the host called.
+func TestHealthOverHTTPS(t *testing.T) {
+	h := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/readyz" {
+			t.Errorf("asked for %s", r.URL.Path)
+		}
+	}))
+	defer h.Close()
+	s := newSession(t)
+	ca := write(t, s.dir, "ca", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: h.Certificate().Raw}))
+	_, port, err := net.SplitHostPort(h.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, unnamed := "127.0.0.1:"+port, "localhost:"+port // the certificate is for 127.0.0.1 and example.com
+	for _, tt := range []struct {
+		args   []string
+		status int
+		says   string
+	}{
+		{[]string{"https://" + known, "--tls-ca", ca}, exitOK, "is ready"},
+		{[]string{"https://" + known}, exitFailed, "--tls-ca"},
+		{[]string{"https://" + unnamed, "--tls-ca", ca}, exitFailed, "--tls-server-name"},
+		{[]string{"https://" + unnamed, "--tls-ca", ca, "--tls-server-name", "example.com"}, exitOK, "is ready"},
+		{[]string{known}, exitFailed, "ask https://" + known},
+		{[]string{"ftp://" + known}, exitUsage, "nor https://"},
+	} {
+		status, out, errs := s.lancemaster(t, append([]string{"health", "--http"}, tt.args...)...)
+		if status != tt.status || !strings.Contains(out+errs, tt.says) {
+			t.Errorf("%q exits with %d, want %d and %q: %s%s", tt.args, status, tt.status, tt.says, out, errs)
+		}
 	}
 }
 

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -33,11 +35,16 @@ With --http ask one master over HTTP instead (default port 8030), as a load bala
 would; it gets 5s. /readyz is the leader's; --standby-ok lets those that stand by pass too; --live asks
 /livez, which needs no leader and no quorum.
 
+Where http.tls is on, give https://host:port, with the CA in --tls-ca (without it the system's count). A probe that
+calls 127.0.0.1 says with --tls-server-name which name the certificate has. /livez and /readyz ask for no
+certificate of the caller.
+
 Exit status: 0 all are ready or stand by, 1 one does not or does not answer, 2 wrong usage.`,
 		Example: `  lancemaster health
   lancemaster health --addr 10.0.0.1:9021,10.0.0.2:9021,10.0.0.3:9021
   lancemaster health --http 127.0.0.1:8030 --standby-ok
-  lancemaster health --http 127.0.0.1:8030 --live`,
+  lancemaster health --http 127.0.0.1:8030 --live
+  lancemaster health --http https://127.0.0.1:8030 --tls-ca ca.crt --tls-server-name m1.example.com --standby-ok`,
 	}, func(ctx context.Context, cmd *cobra.Command, _ []string) error {
 		if !cmd.Flags().Changed("http") {
 			if live || standbyOK {
@@ -48,8 +55,9 @@ Exit status: 0 all are ready or stand by, 1 one does not or does not answer, 2 w
 		if cmd.Flags().Changed("addr") {
 			return usagef("--http and --addr exclude each other")
 		}
-		if _, _, err := net.SplitHostPort(probe); err != nil {
-			return usagef("--http %q is not host:port", probe)
+		probe, err := a.probeAt(probe)
+		if err != nil {
+			return err
 		}
 		switch {
 		case live && standbyOK:
@@ -63,7 +71,7 @@ Exit status: 0 all are ready or stand by, 1 one does not or does not answer, 2 w
 	})
 	cmd.Flags().BoolVar(&live, "live", false, "with --http: ask /livez, whether the process works at all")
 	cmd.Flags().BoolVar(&standbyOK, "standby-ok", false, "with --http: a master that stands by passes")
-	cmd.Flags().StringVar(&probe, "http", "", "host:port of a master's HTTP server, such as 127.0.0.1:8030")
+	cmd.Flags().StringVar(&probe, "http", "", "host:port of a master's HTTP server, such as 127.0.0.1:8030; https://host:port where it speaks TLS")
 	return cmd
 }
 
@@ -143,21 +151,51 @@ func raftState(s *client.Status) string {
 	return s.RaftState
 }
 
+// server is an HTTP server to ask.
+type server struct {
+	address string // host:port
+	url     string // without a path
+	tls     *tls.Config
+}
+
+// probeAt reads the value of --http.
+func (a *cli) probeAt(text string) (server, error) {
+	scheme, address, given := strings.Cut(text, "://")
+	if !given {
+		scheme, address = "http", text
+	}
+	s := server{address: strings.TrimSuffix(address, "/")}
+	if _, _, err := net.SplitHostPort(s.address); err != nil || scheme != "http" && scheme != "https" {
+		return s, usagef("--http %q is not host:port, nor https://host:port", text)
+	}
+	s.url = scheme + "://" + s.address
+	if scheme == "http" {
+		return s, nil
+	}
+	var err error
+	s.tls, err = a.access.secure()
+	return s, err
+}
+
 // probe asks one path over HTTP; state is what a good answer means.
-func (a *cli) probe(ctx context.Context, address, path, state string) error {
+func (a *cli) probe(ctx context.Context, at server, path, state string) error {
+	address := at.address
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.url+path, http.NoBody)
 	if err != nil {
 		return usagef("--http: %v", err)
 	}
-	transport := &http.Transport{DisableKeepAlives: true}
+	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: at.tls}
 	defer transport.CloseIdleConnections()
 	answer, err := (&http.Client{Transport: transport, CheckRedirect: noRedirect}).Do(request)
 	if err != nil {
-		return &client.Error{Code: client.CodeUnreachable, Message: err.Error(), Next: "check that the master runs and that this is its HTTP address"}
+		return &client.Error{Code: client.CodeUnreachable, Message: err.Error(), Next: probeNext(err)}
 	}
 	defer answer.Body.Close()
+	if at.tls == nil && answer.StatusCode == http.StatusBadRequest && answer.TLS == nil && answer.Header.Get("Content-Type") == "" {
+		return &client.Error{Code: client.CodeUnreachable, Message: address + " speaks TLS", Next: "ask https://" + address + ", with --tls-ca"}
+	}
 	body, _ := io.ReadAll(io.LimitReader(answer.Body, 4096)) // what arrived of the text is enough
 	h := masterHealth{Address: address, Ready: answer.StatusCode == http.StatusOK}
 	if !h.Ready {
@@ -174,6 +212,23 @@ func (a *cli) probe(ctx context.Context, address, path, state string) error {
 		return &statusError{status: exitFailed}
 	}
 	return err
+}
+
+// probeNext is what to do where no answer came.
+func probeNext(err error) string {
+	var (
+		authority x509.UnknownAuthorityError
+		name      x509.HostnameError
+	)
+	switch {
+	case errors.As(err, &authority):
+		return "give the CA of the master's certificate with --tls-ca or LANCEMASTER_TLS_CA"
+	case errors.As(err, &name):
+		return "give a name that is in the master's certificate with --tls-server-name"
+	case strings.Contains(err.Error(), "HTTP response to HTTPS client"):
+		return "leave out https://: this server does not speak TLS"
+	}
+	return "check that the master runs and that this is its HTTP address"
 }
 
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
