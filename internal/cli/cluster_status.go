@@ -16,6 +16,10 @@ func (a *cli) clusterStatusCmd() *cobra.Command {
 		Short: "Show the members, how far behind they are, and what is wrong",
 		Long: `Show the members as the leader knows them: who votes, how many entries of the log each has applied and how
 far that is behind, how long ago it was heard, and how far its clock is off. What is wrong stands below.
+The masters ask each other once in a second: all that is shown of another master is as old as CONTACT says,
+so one that works is a few entries behind in a busy moment. CLOCK is how far its clock is ahead (+) of that
+of the master that answers, to milliseconds.
+
 With --stale a master says what it knows by itself, which works without a leader too.
 
 ` + exitPlain,
@@ -85,7 +89,12 @@ func applied(m client.Member, newest int64) string {
 	if m.AppliedIndex == 0 && !m.Reachable {
 		return ""
 	}
-	if lag := newest - m.AppliedIndex; lag > 0 {
+	lag := newest - m.AppliedIndex
+	switch {
+	case lag > 0 && m.Reachable && !m.ThisNode && m.LastContact != nil:
+		// The masters ask each other once in a second, so this may be no more than its age.
+		return fmt.Sprintf("%d (-%d, %s ago)", m.AppliedIndex, lag, seconds(*m.LastContact))
+	case lag > 0:
 		return fmt.Sprintf("%d (-%d)", m.AppliedIndex, lag)
 	}
 	return number(m.AppliedIndex)
