@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"os"
 
 	"github.com/lancemaster/lancemaster/internal/fsm"
 	"github.com/lancemaster/lancemaster/internal/job"
@@ -95,6 +96,24 @@ func readDescription(r io.Reader) (description, error) {
 		return description{}, fmt.Errorf("it is damaged: its description cannot be read: %w", err)
 	}
 	return d, nil
+}
+
+// IsSnapshotFile reports whether a file begins as a snapshot file of any format does. Nothing more of
+// it is read.
+func IsSnapshotFile(path string) (bool, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	head := make([]byte, len(savedMagic))
+	switch _, err := io.ReadFull(f, head); {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return string(head) == savedMagic, nil
 }
 
 func notSaved(err error) error {

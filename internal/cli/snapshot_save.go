@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lancemaster/lancemaster/internal/app"
 	"github.com/lancemaster/lancemaster/internal/client"
 )
 
@@ -31,9 +32,10 @@ const saveLong = `Save a snapshot of all that the masters know to a file. It is 
 all that was acknowledged before is in it; with --stale it is one master's own, which spares the leader.
 Jobs are admitted and sent meanwhile.
 
-The file is written beside its place under the name FILE.tmp, checked by size and SHA-256, made durable and
-only then given its name, with mode 0600: it holds no secrets, but names, places and the hashes of access
-tokens. The master needs as much free space in its data directory as its state has.
+The file is written beside its place under a name of its own, FILE.tmp-NUMBER, checked by size and SHA-256,
+made durable and only then given its name, with mode 0600: it holds no secrets, but names, places and the
+hashes of access tokens. A save that is killed leaves FILE.tmp-NUMBER, which is no backup; nothing else ever
+uses it or removes it. The master needs as much free space in its data directory as its state has.
 
 `
 
@@ -64,7 +66,7 @@ func (a *cli) snapshotSaveCmd() *cobra.Command {
 			})
 		})
 	}))
-	cmd.Flags().BoolVar(&force, "force", false, "replace FILE if it is there")
+	cmd.Flags().BoolVar(&force, "force", false, "replace FILE if it is there and is a snapshot or empty; another file is never replaced")
 	return cmd
 }
 
@@ -81,52 +83,103 @@ type snapshotSource interface {
 	SnapshotEnd(ctx context.Context, s *client.SnapshotInfo) error
 }
 
-// saveSnapshot saves a snapshot as a file, whole or not at all.
+// saveSnapshot saves a snapshot as a file, whole or not at all. The unfinished file's name is this
+// save's alone, so that another save to the same path, at the same time or before, can neither take it
+// away nor put something else under it.
 func saveSnapshot(ctx context.Context, c snapshotSource, path string, force bool) (info *client.SnapshotInfo, err error) {
 	if err := free(path, force); err != nil {
 		return nil, err
 	}
-	unfinished := path + ".tmp"
-	if err := os.Remove(unfinished); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("cannot remove what an interrupted save left: %w", err)
-	}
-	f, err := os.OpenFile(unfinished, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp-*") // mode 0600
 	if err != nil {
-		return nil, fmt.Errorf("cannot write the snapshot: %w", err)
+		return nil, cannotWrite(path, err)
 	}
 	defer func() {
-		if err != nil {
-			_ = f.Close()
-			_ = os.Remove(unfinished)
+		if err != nil && stands(f) {
+			_ = os.Remove(f.Name())
 		}
+		_ = f.Close()
 	}()
 	if info, err = download(ctx, c, f); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return nil, fmt.Errorf("cannot write the snapshot: %w", err)
+	if err := f.Sync(); err != nil {
+		return nil, cannotWrite(path, err)
 	}
 	if err := free(path, force); err != nil {
 		return nil, err
 	}
-	if err := os.Rename(unfinished, path); err != nil {
-		return nil, fmt.Errorf("cannot write the snapshot: %w", err)
+	if err := nameFile(f, path, force); err != nil {
+		return nil, err
 	}
 	return info, syncParent(path)
 }
 
-// free refuses a file that is there.
+// nameFile gives a finished file its name: the very file that was written, whatever its unfinished name
+// stands for by now. Without force nothing is replaced, not even what came a moment ago.
+func nameFile(f *os.File, path string, force bool) error {
+	if !stands(f) {
+		return fmt.Errorf("cannot write the snapshot: another program took %s away; save it again", f.Name())
+	}
+	if !force {
+		switch err := os.Link(f.Name(), path); {
+		case err == nil:
+			return os.Remove(f.Name())
+		case errors.Is(err, fs.ErrExist):
+			return isThere(path)
+		} // a file system without hard links: free has looked
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return cannotWrite(path, err)
+	}
+	return nil
+}
+
+// stands reports whether a file's name still stands for it.
+func stands(f *os.File) bool {
+	written, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Lstat(f.Name())
+	return err == nil && os.SameFile(written, there)
+}
+
+func isThere(path string) error {
+	return fmt.Errorf("%s is there already and was left as it is; name another file or give --force", path)
+}
+
+// cannotWrite leaves the unfinished file's name, which says nothing to anybody, out of an error.
+func cannotWrite(path string, err error) error {
+	if inner := (*fs.PathError)(nil); errors.As(err, &inner) {
+		err = inner.Err
+	} else if inner := (*os.LinkError)(nil); errors.As(err, &inner) {
+		err = inner.Err
+	}
+	return fmt.Errorf("cannot write the snapshot as %s: %w", path, err)
+}
+
+// free refuses a path whose file is not to be replaced. With force a snapshot or an empty file is.
 func free(path string, force bool) error {
-	info, err := os.Stat(path)
+	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("cannot write the snapshot: %w", err)
+		return cannotWrite(path, err)
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s is not a regular file; name a file", path)
 	case !force:
-		return fmt.Errorf("%s is there already and was left as it is; name another file or give --force", path)
+		return isThere(path)
+	case info.Size() == 0:
+		return nil
+	}
+	saved, err := app.IsSnapshotFile(path)
+	if err == nil && !saved {
+		err = errors.New("it is not a file that lancemaster snapshot save has written")
+	}
+	if err != nil {
+		return fmt.Errorf("%s was left as it is: %w; name another file", path, err)
 	}
 	return nil
 }

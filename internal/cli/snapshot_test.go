@@ -47,8 +47,11 @@ func sourceOf(data []byte) *source {
 	return &source{data: data, info: client.SnapshotInfo{ID: "s", NodeID: "m1", Size: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}}
 }
 
+// olderSave is what a file that save may replace begins with.
+const olderSave = "LMSAVED, an older one"
+
 // Under the file's name there is the snapshot as it was announced, or what was there before, and
-// beside it nothing.
+// beside it nothing of this save. What an interrupted one left is let alone: it may be another's.
 func TestASnapshotIsSavedWholeOrNotAtAll(t *testing.T) {
 	data := bytes.Repeat([]byte("state"), 500_000)
 	for name, tc := range map[string]struct {
@@ -68,7 +71,7 @@ func TestASnapshotIsSavedWholeOrNotAtAll(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, "backup.lms")
-			for name, text := range map[string]string{path: "before", path + ".tmp": "left by an interrupted save"} {
+			for name, text := range map[string]string{path: olderSave, path + ".tmp": "another's", path + ".tmp-1": "another's"} {
 				if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 					t.Fatal(err)
 				}
@@ -77,7 +80,7 @@ func TestASnapshotIsSavedWholeOrNotAtAll(t *testing.T) {
 			if tc.change != nil {
 				tc.change(s)
 			}
-			want := []byte("before")
+			want := []byte(olderSave)
 			_, err := saveSnapshot(t.Context(), s, path, true)
 			if tc.says == "" {
 				want = data
@@ -88,7 +91,7 @@ func TestASnapshotIsSavedWholeOrNotAtAll(t *testing.T) {
 			if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
 				t.Errorf("the file has %d bytes, %v", len(got), err)
 			}
-			if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+			if left, err := os.ReadDir(dir); err != nil || len(left) != 3 {
 				t.Errorf("left are %v, %v", left, err)
 			}
 			if s.begun != tc.begun || s.ended != s.begun {
@@ -98,6 +101,138 @@ func TestASnapshotIsSavedWholeOrNotAtAll(t *testing.T) {
 				t.Errorf("the file's mode is %v, %v", info.Mode(), err)
 			}
 		})
+	}
+}
+
+// meanwhile is a source on whose first read something happens.
+type meanwhile struct {
+	*source
+	happens func()
+}
+
+func (m *meanwhile) SnapshotRead(ctx context.Context, s *client.SnapshotInfo, offset int64, limit int) ([]byte, error) {
+	if m.happens != nil {
+		happens := m.happens
+		m.happens = nil
+		happens()
+	}
+	return m.source.SnapshotRead(ctx, s, offset, limit)
+}
+
+// The one that ends in the middle of the other, and the other: what each has checked is what gets the
+// name, and never the unfinished file of the other one.
+func TestSavesToOneFileDoNotMix(t *testing.T) {
+	first, second := bytes.Repeat([]byte("first"), 500_000), bytes.Repeat([]byte("second"), 500_000)
+	for name, force := range map[string]bool{"with --force": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "backup.lms")
+			if force {
+				if err := os.WriteFile(path, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			holds := func(want []byte) {
+				t.Helper()
+				if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+					t.Errorf("the file has %d bytes, want %d; %v", len(got), len(want), err)
+				}
+			}
+			outer := &meanwhile{source: sourceOf(append([]byte("LMSAVED"), first...))}
+			outer.happens = func() {
+				inner := &meanwhile{source: sourceOf(append([]byte("LMSAVED"), second...))}
+				inner.happens = func() {
+					if left, err := filepath.Glob(path + ".tmp-*"); err != nil || len(left) != 2 {
+						t.Errorf("two saves write to %v, %v", left, err)
+					}
+				}
+				if _, err := saveSnapshot(t.Context(), inner, path, force); err != nil {
+					t.Error(err)
+				}
+				holds(inner.data)
+			}
+			_, err := saveSnapshot(t.Context(), outer, path, force)
+			if force {
+				if err != nil {
+					t.Error(err)
+				}
+				holds(outer.data)
+			} else {
+				if err == nil || !strings.Contains(err.Error(), "is there already") {
+					t.Errorf("got %v", err)
+				}
+				holds(append([]byte("LMSAVED"), second...))
+			}
+			if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) != 1 {
+				t.Errorf("left are %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// A file that came after save last looked is not replaced either.
+func TestANameIsNotTakenFromAnother(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "backup.lms")
+	f, err := os.CreateTemp(dir, "backup.lms.tmp-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := nameFile(f, path, false); err == nil || !strings.Contains(err.Error(), "is there already") {
+		t.Errorf("got %v", err)
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(f.Name(), []byte("another's"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := nameFile(f, path, true); err == nil || !strings.Contains(err.Error(), "another program took") {
+		t.Errorf("got %v", err)
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != "precious" {
+		t.Errorf("the file is %q, %v", got, err)
+	}
+}
+
+// With --force a snapshot and an empty file are replaced, and nothing else.
+func TestOnlyASnapshotIsReplaced(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(write("linked", olderSave), link); err != nil {
+		t.Fatal(err)
+	}
+	for path, says := range map[string]string{
+		write("saved", olderSave):           "",
+		write("empty", ""):                  "",
+		write("text", "root:x:0:0:root:"):   "not a file that lancemaster snapshot save has written",
+		write("short", "LMSAVE"):            "not a file that lancemaster snapshot save has written",
+		write("state", "LMSTATE\x01 other"): "not a file that lancemaster snapshot save has written",
+		link:                                "not a regular file",
+		dir:                                 "not a regular file",
+	} {
+		before, _ := os.ReadFile(path)
+		_, err := saveSnapshot(t.Context(), sourceOf([]byte("LMSAVED anew")), path, true)
+		want := string(before)
+		if says == "" {
+			want = "LMSAVED anew"
+		}
+		if says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
+			t.Errorf("%s: got %v", filepath.Base(path), err)
+		}
+		if got, _ := os.ReadFile(path); string(got) != want {
+			t.Errorf("%s: is %q now", filepath.Base(path), got)
+		}
 	}
 }
 
