@@ -67,6 +67,7 @@ type App struct {
 	auth         *auth.Authenticator
 	authFailures *auth.Failures
 	tokens       *auth.TokenFile // nil: none
+	catchUps     *together
 	endpoint     *peer.Endpoint
 	members      *cluster.Cluster
 	known        atomic.Pointer[cluster.Cluster] // members, for connections that come while it is made
@@ -106,7 +107,7 @@ func (a *App) onStop(name string, undo func(context.Context) error) {
 // New opens the node's data directory. Nothing is served until Start. The caller
 // ends the node with Stop, started or not.
 func New(cfg config.Config, opts Options) (*App, error) {
-	a := &App{cfg: cfg, opts: opts, log: opts.Logger, registry: metrics.New(config.BuildInfo()), fatal: make(chan error, 1), stopping: make(chan struct{}), started: time.Now()}
+	a := &App{cfg: cfg, opts: opts, log: opts.Logger, registry: metrics.New(config.BuildInfo()), fatal: make(chan error, 1), stopping: make(chan struct{}), started: time.Now(), catchUps: newTogether()}
 	a.current.Store(&cfg)
 	a.reloads = newReloads(a.registry, a.started)
 	if a.log == nil {

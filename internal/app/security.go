@@ -160,6 +160,7 @@ func (a *App) openAuth() (err error) {
 			a.machine.Read(func(l *job.Live) { tokens = l.Tokens() })
 			return tokens
 		},
+		Current: a.catchUp,
 		Recheck: a.certs.recheck(), Failures: a.authFailures, Logger: a.log.With("part", "auth"),
 	}
 	if a.cfg.AdminAuth == "none" && a.cfg.AdminTLS != tlsMutual {

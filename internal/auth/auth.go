@@ -24,6 +24,10 @@ type Config struct {
 	Registry func() []*job.Token
 	// File holds this node's own tokens; nil: none.
 	File *TokenFile
+	// Current returns once the registry shows what the cluster had acknowledged before the call: a token that
+	// another master made a moment ago may not be known here yet. nil: it always does. It is asked about tokens
+	// that are unknown, for addresses that may still fail; its error only means that it is not so.
+	Current func(context.Context) error
 	// Anonymous is the role of a caller that shows neither token nor certificate; zero: it is refused.
 	// It is for listeners that only this machine can reach.
 	Anonymous job.Role
@@ -36,7 +40,14 @@ type Config struct {
 type Authenticator struct {
 	cfg     Config
 	limiter *limiter
+	waits   chan struct{} // as many as may wait for Current
 }
+
+// Bounds of the wait for a token that is not known yet.
+const (
+	maxWaits    = 256
+	currentWait = 2 * time.Second
+)
 
 // New makes an Authenticator.
 func New(cfg Config) (*Authenticator, error) {
@@ -46,18 +57,18 @@ func New(cfg Config) (*Authenticator, error) {
 	if cfg.Anonymous != 0 && !cfg.Anonymous.Valid() {
 		return nil, fmt.Errorf("the role %d of callers that nobody vouches for is none", cfg.Anonymous)
 	}
-	return &Authenticator{cfg: cfg, limiter: newLimiter()}, nil
+	return &Authenticator{cfg: cfg, limiter: newLimiter(), waits: make(chan struct{}, maxWaits)}, nil
 }
 
 // Authenticate finds out who makes a call that came from peerAddr, with the state of its TLS connection
 // (nil: plain) and the token in its context (empty: none). The error is an *Error.
-func (a *Authenticator) Authenticate(_ context.Context, peerAddr string, state *tls.ConnectionState, token string) (Principal, error) {
+func (a *Authenticator) Authenticate(ctx context.Context, peerAddr string, state *tls.ConnectionState, token string) (Principal, error) {
 	now := time.Now()
 	var p Principal
 	var failed *Error
 	switch {
 	case token != "":
-		p, failed = a.byToken(peerAddr, token, now)
+		p, failed = a.byToken(ctx, peerAddr, token)
 	case state != nil && len(state.PeerCertificates) > 0:
 		p, failed = a.byCertificate(*state, now)
 	case a.cfg.Anonymous != 0:
@@ -73,28 +84,61 @@ func (a *Authenticator) Authenticate(_ context.Context, peerAddr string, state *
 	return Principal{}, failed
 }
 
-func (a *Authenticator) byToken(peer, text string, now time.Time) (Principal, *Error) {
+// byToken lets a valid token in from wherever it comes: whoever has one has not guessed it, however many
+// others have failed at that address, and what an address learns of tokens by trying is what it could learn
+// without the limit, of 256 bits.
+func (a *Authenticator) byToken(ctx context.Context, peer, text string) (Principal, *Error) {
 	given, malformed := HashToken(text)
-	if wait := a.limiter.wait(peer, given, now); wait > 0 {
-		e := refuse(ReasonLockedOut, "correct the token of whoever calls from there", "too many logins from this address failed; it is not listened to for %s",
+	if malformed == nil {
+		if p, ok := a.known(given); ok {
+			return p, nil
+		}
+	}
+	if wait := a.limiter.wait(peer, time.Now()); wait > 0 {
+		e := refuse(ReasonLockedOut, "correct the token of whoever calls from there; a valid one is let in",
+			"this access token is not known here, and too many logins from this address failed: unknown ones are not looked into for %s",
 			max(wait.Round(time.Second), time.Second))
 		e.RetryAfter = wait
 		return Principal{}, e
 	}
-	if malformed == nil {
-		if t := find(given, a.registered(), a.cfg.File.Tokens()); t != nil {
-			a.limiter.succeeded(peer, given, now)
-			return Principal{Name: t.Name, Role: t.Role, Verified: true}, nil
+	if malformed == nil && a.waited(ctx) {
+		if p, ok := a.known(given); ok {
+			return p, nil
 		}
 	}
-	if a.limiter.failed(peer, now) {
-		a.cfg.Logger.Warn("logins from an address failed often; it is not listened to for some seconds", "peer", peer)
+	if a.limiter.failed(peer, time.Now()) {
+		a.cfg.Logger.Warn("logins from an address failed often; unknown tokens from there are not looked into for some seconds", "peer", peer)
 	}
 	if malformed != nil {
 		return Principal{}, refuse(ReasonMalformedToken, "check that the whole token was given and nothing else", "%v", malformed)
 	}
 	return Principal{}, refuse(ReasonUnknownToken, "check that it was not revoked, or ask an admin for one: lancemaster token create",
 		"this access token is not known here")
+}
+
+func (a *Authenticator) known(given job.Hash) (Principal, bool) {
+	t := find(given, a.registered(), a.cfg.File.Tokens())
+	if t == nil {
+		return Principal{}, false
+	}
+	return Principal{Name: t.Name, Role: t.Role, Verified: true}, true
+}
+
+// waited reports that the registry is as new as the call, after a wait where one was needed. Of those who
+// show unknown tokens only so many wait; the others are told what is known.
+func (a *Authenticator) waited(ctx context.Context) bool {
+	if a.cfg.Current == nil {
+		return false
+	}
+	select {
+	case a.waits <- struct{}{}:
+		defer func() { <-a.waits }()
+	default:
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, currentWait)
+	defer cancel()
+	return a.cfg.Current(ctx) == nil
 }
 
 func (a *Authenticator) registered() []*job.Token {

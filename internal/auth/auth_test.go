@@ -1,6 +1,7 @@
 package auth_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -9,6 +10,7 @@ import (
 	"log/slog"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -204,11 +206,16 @@ func TestALookupComparesEveryToken(t *testing.T) {
 	}
 }
 
-// An address that fails often is not listened to for a while; tokens that were good from there are.
+// From an address that fails often nothing unknown is looked into for a while. Valid tokens are let in,
+// however many there are and whether or not they were used from there before.
 func TestGuessingIsSlowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r registry
-		known, fresh := r.add("known", job.RoleRead), r.add("fresh", job.RoleRead)
+		known := r.add("known", job.RoleRead)
+		var fresh []string
+		for i := range 50 {
+			fresh = append(fresh, r.add(fmt.Sprint("fresh-", i), job.RoleRead))
+		}
 		var said strings.Builder
 		a := newAuth(t, auth.Config{Registry: r.tokens, Logger: slog.New(slog.NewTextHandler(&said, nil))})
 		try := func(peer, token string) auth.Reason {
@@ -230,29 +237,25 @@ func TestGuessingIsSlowed(t *testing.T) {
 		if reasonOf(t, err) != auth.ReasonLockedOut || !errors.As(err, &e) || e.RetryAfter <= 0 || e.RetryAfter > auth.FailEvery {
 			t.Fatalf("after %d failures: %v", auth.FailBurst, err)
 		}
-		if !strings.Contains(err.Error(), "not listened to for 6s") {
+		if !strings.Contains(err.Error(), "not looked into for 6s") {
 			t.Errorf("the error is %q", err)
 		}
 		if got := try(home, "rubbish"); got != auth.ReasonLockedOut {
 			t.Errorf("a malformed token: %s", got)
 		}
-		if got := try(home, known); got != "" {
-			t.Errorf("a token that was good from there: %s", got)
+		for _, token := range append(fresh, known) {
+			if got := try(home, token); got != "" {
+				t.Errorf("a valid token: %s", got)
+			}
 		}
-		if got := try(home, fresh); got != auth.ReasonLockedOut {
-			t.Errorf("a token that was never used from there: %s", got)
-		}
-		if got := try(away, fresh); got != "" {
+		if got := try(away, auth.NewToken()); got != auth.ReasonUnknownToken {
 			t.Errorf("another address: %s", got)
 		}
-		if n := strings.Count(said.String(), "not listened to"); n != 1 {
+		if n := strings.Count(said.String(), "not looked into"); n != 1 {
 			t.Errorf("it was logged %d times: %s", n, said.String())
 		}
 
 		time.Sleep(auth.FailEvery) //sleep: virtual time
-		if got := try(home, fresh); got != "" {
-			t.Errorf("after the pause: %s", got)
-		}
 		if got := try(home, auth.NewToken()); got != auth.ReasonUnknownToken {
 			t.Errorf("after the pause: %s", got)
 		}
@@ -263,6 +266,72 @@ func TestGuessingIsSlowed(t *testing.T) {
 		time.Sleep(auth.FailEvery) //sleep: virtual time
 		if got := try(home, known); got != auth.ReasonUnknownToken {
 			t.Errorf("a revoked token: %s", got)
+		}
+	})
+}
+
+// A token that is made while its first call waits for this node to catch up is no guess. Whoever has failed
+// often makes nobody wait, and of the others only so many wait.
+func TestATokenThatIsNotKnownYet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var r registry
+		var asked int
+		made := auth.NewToken()
+		var lag time.Duration
+		a := newAuth(t, auth.Config{
+			Registry: func() []*job.Token { mu.Lock(); defer mu.Unlock(); return r.list },
+			Current: func(ctx context.Context) error {
+				mu.Lock()
+				asked++
+				mu.Unlock()
+				select {
+				case <-time.After(lag):
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				r.list = []*job.Token{{Name: "made", Role: job.RoleRead, Hash: sha256.Sum256([]byte(made))}}
+				return nil
+			},
+		})
+		lag = time.Second
+		if p, err := a.Authenticate(t.Context(), home, nil, made); err != nil || p.Name != "made" {
+			t.Errorf("a token that comes to be known: %+v, %v", p, err)
+		}
+		lag = 0
+		for i := range auth.FailBurst { // none of which it took
+			if _, err := a.Authenticate(t.Context(), home, nil, auth.NewToken()); reasonOf(t, err) != auth.ReasonUnknownToken {
+				t.Fatalf("failure %d: %v", i, err)
+			}
+		}
+		before := asked
+		if _, err := a.Authenticate(t.Context(), home, nil, auth.NewToken()); reasonOf(t, err) != auth.ReasonLockedOut {
+			t.Error(err)
+		}
+		if _, err := a.Authenticate(t.Context(), away, nil, "rubbish"); reasonOf(t, err) != auth.ReasonMalformedToken {
+			t.Error(err)
+		}
+		if asked != before {
+			t.Error("it was waited for an address that failed too often, or for what is no token")
+		}
+
+		lag = time.Hour
+		r.list = nil
+		began := time.Now()
+		var all sync.WaitGroup
+		for i := range auth.MaxWaits + 10 {
+			all.Go(func() {
+				_, err := a.Authenticate(t.Context(), fmt.Sprintf("10.1.%d.%d:1", i>>8, i&255), nil, made)
+				if reasonOf(t, err) != auth.ReasonUnknownToken {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if waited := asked - before; waited != auth.MaxWaits || time.Since(began) > auth.CurrentWait {
+			t.Errorf("%d waited, for %s", waited, time.Since(began))
 		}
 	})
 }

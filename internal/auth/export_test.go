@@ -11,9 +11,11 @@ func CountCompares() (count *int, undo func()) {
 
 // Bounds for tests.
 const (
-	FailBurst = failBurst
-	FailEvery = failEvery
-	MaxPeers  = maxPeers
+	FailBurst   = failBurst
+	FailEvery   = failEvery
+	MaxPeers    = maxPeers
+	MaxWaits    = maxWaits
+	CurrentWait = currentWait
 )
 
 // Peers returns how many addresses are remembered.

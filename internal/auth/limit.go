@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
-
-	"github.com/lancemaster/lancemaster/internal/job"
 )
 
 // How many logins may fail from one address: some at once, as a person at a keyboard or a service with an
@@ -20,9 +18,8 @@ const (
 
 // Bounds of what is remembered.
 const (
-	maxPeers    = 4096
-	goodPerPeer = 4
-	sweepEvery  = time.Second
+	maxPeers   = 4096
+	sweepEvery = time.Second
 )
 
 // limiter remembers the failures of each address.
@@ -35,11 +32,7 @@ type limiter struct {
 }
 
 // standing is what is remembered of one address.
-type standing struct {
-	failures *rate.Limiter
-	good     [goodPerPeer]job.Hash // tokens that were valid from there
-	next     int                   // where in good the next one goes
-}
+type standing struct{ failures *rate.Limiter }
 
 func newStanding() *standing {
 	return &standing{failures: rate.NewLimiter(rate.Every(failEvery), failBurst)}
@@ -49,9 +42,8 @@ func newLimiter() *limiter {
 	return &limiter{peers: map[string]*standing{}, rest: newStanding()}
 }
 
-// wait returns how long an address is not listened to; 0 when it is, or when the token given was good
-// from there before.
-func (l *limiter) wait(address string, given job.Hash, now time.Time) time.Duration {
+// wait returns how long what is unknown is not looked into when it comes from an address; 0 when it is.
+func (l *limiter) wait(address string, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.peers[peerKey(address)]
@@ -63,43 +55,19 @@ func (l *limiter) wait(address string, given job.Hash, now time.Time) time.Durat
 		s = l.rest
 	}
 	missing := 1 - s.failures.TokensAt(now)
-	if missing <= 0 || s.knows(given) {
+	if missing <= 0 {
 		return 0
 	}
 	return max(time.Duration(missing*float64(failEvery)), time.Millisecond)
 }
 
-func (s *standing) knows(given job.Hash) bool {
-	known := false
-	for _, h := range s.good {
-		if h != (job.Hash{}) && sameHash(h, given) {
-			known = true
-		}
-	}
-	return known
-}
-
-// failed counts a failure. It reports true for the one after which the address is not listened to.
+// failed counts a failure. It reports true for the one after which nothing unknown from there is looked into.
 func (l *limiter) failed(address string, now time.Time) (last bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.standing(address, now)
 	s.failures.AllowN(now, 1)
 	return s.failures.TokensAt(now) < 1
-}
-
-// succeeded remembers a valid token, where there is room.
-func (l *limiter) succeeded(address string, given job.Hash, now time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.peers[peerKey(address)] == nil && len(l.peers) >= maxPeers {
-		return // a success is no reason to forget anybody
-	}
-	s := l.standing(address, now)
-	if !s.knows(given) {
-		s.good[s.next] = given
-		s.next = (s.next + 1) % goodPerPeer
-	}
 }
 
 func (l *limiter) standing(address string, now time.Time) *standing {

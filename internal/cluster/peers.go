@@ -53,7 +53,7 @@ func (c *Cluster) status() status {
 		Report: c.cfg.Report(), Address: c.cfg.Address, RaftState: raft.State, Term: raft.Term, Leader: raft.LeaderID,
 		Applied: c.cfg.State.Applied().Index, Passed: raft.PassedIndex, Commit: raft.CommitIndex, LastLog: raft.LastLogIndex,
 		WallMillis: c.cfg.Now().UnixMilli(), LastContact: contactMillis(raft),
-		Empty:       c.empty(), Join: c.cfg.Join, ClusterID: c.cfg.ClusterID, Founders: c.cfg.Founders, Waiting: c.Waiting(), Fenced: c.fenced(),
+		Empty: c.empty(), Join: c.cfg.Join, ClusterID: c.cfg.ClusterID, Founders: c.cfg.Founders, Waiting: c.Waiting(), Fenced: c.fenced(),
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -246,6 +246,22 @@ func (c *Cluster) ReportAddresses(id string) (Report, bool) {
 // Silent says that a master was asked in vain when it was asked last: it hangs, is gone, or the way to
 // it is cut. It is false of one that is not asked.
 func (c *Cluster) Silent(id string) bool { return c.peers.get(id).err != "" }
+
+// CatchUp asks the leader how far it is, and returns once this node has applied as much.
+func (c *Cluster) CatchUp(ctx context.Context, leader string) error {
+	address, ok := c.MemberAddress(leader)
+	if !ok {
+		return fmt.Errorf("%s has no address here", leader)
+	}
+	s, _, err := c.askStatus(ctx, leader, address)
+	if err != nil {
+		return err
+	}
+	if s.Leader != leader {
+		return fmt.Errorf("%s does not lead any more", leader)
+	}
+	return poll(ctx, func() bool { return max(c.cfg.State.Applied().Index, c.cfg.Raft.Stats().PassedIndex) >= s.Commit })
+}
 
 // LeaderIndex is the newest entry that the leader of a term has told of lately, and false while it has told
 // none. A follower's own commit index says nothing of how far behind it is: that is 0 after its start, and
