@@ -162,9 +162,9 @@ func (a *Authenticator) byCertificate(state tls.ConnectionState, now time.Time) 
 		return Principal{}, refuse(ReasonCertificateRole, "use a certificate with one of the roles read, submit, operate and admin, or a token",
 			"the certificate of %q has the role %s, which calls no admin service", peer.Name, peer.Role)
 	}
-	if peer.Name == job.ActorSystem {
+	if err := job.CheckCaller(peer.Name); err != nil {
 		return Principal{}, refuse(ReasonCertificate, "have the certificate issued for another name",
-			"a certificate for the name %q cannot be used: the master acts under it itself", peer.Name)
+			"a certificate for the name %q cannot be used: %v", peer.Name, err)
 	}
 	return Principal{Name: peer.Name, Role: role, Verified: true}, nil
 }

@@ -107,6 +107,9 @@ func TestWhoCalls(t *testing.T) {
 	backend := certificate(t, tlsconf.Request{Name: "be-1", Role: tlsconf.RoleBackend})
 	master := certificate(t, tlsconf.Request{Name: "m", Role: tlsconf.RoleMaster, Node: "m", Hosts: []string{"m"}})
 	system := certificate(t, tlsconf.Request{Name: job.ActorSystem, Role: tlsconf.RoleAdmin})
+	lookalike := *system.VerifiedChains[0][0] // of another PKI: Issue makes none
+	lookalike.Subject.CommonName = job.ActorSystem + " "
+	almost := &tls.ConnectionState{PeerCertificates: []*x509.Certificate{&lookalike}, VerifiedChains: [][]*x509.Certificate{{&lookalike}}}
 	unverified := &tls.ConnectionState{PeerCertificates: operator.PeerCertificates}
 	expired := *operator.VerifiedChains[0][0]
 	expired.NotAfter = time.Now().Add(-time.Second)
@@ -136,6 +139,7 @@ func TestWhoCalls(t *testing.T) {
 		{"a certificate that nobody verified", 0, unverified, "", auth.Principal{}, auth.ReasonCertificate},
 		{"a certificate that expired after the handshake", 0, late, "", auth.Principal{}, auth.ReasonCertificateExpired},
 		{"a certificate with the master's own name", 0, system, "", auth.Principal{}, auth.ReasonCertificate},
+		{"a certificate with what the history would show as that name", 0, almost, "", auth.Principal{}, auth.ReasonCertificate},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a := newAuth(t, auth.Config{Registry: r.tokens, Anonymous: tc.anonymous})

@@ -10,20 +10,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/lancemaster/lancemaster/internal/job"
 	"github.com/lancemaster/lancemaster/internal/smallfile"
 )
 
-// Bounds of a token file.
 const (
-	maxTokenFile = 256 << 10 // bytes
-	maxTokenName = 128       // bytes
-)
-
-const (
+	maxTokenFile      = 256 << 10 // bytes
 	tokenFileInterval = 30 * time.Second
 	closeGrace        = time.Second
 )
@@ -184,11 +177,8 @@ func parseToken(parts []string) (*job.Token, error) {
 		return nil, errors.New("a line is NAME ROLE SHA256HEX")
 	}
 	name := parts[0]
-	if len(name) > maxTokenName || !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return nil, fmt.Errorf("the name is not 1 to %d bytes of printable text", maxTokenName)
-	}
-	if name == job.ActorSystem {
-		return nil, fmt.Errorf("a token cannot be called %q: the master acts under that name itself", job.ActorSystem)
+	if err := job.CheckCaller(name); err != nil {
+		return nil, err
 	}
 	role, ok := job.ParseRole(parts[1])
 	if !ok {

@@ -91,6 +91,8 @@ func TestLinesThatAreRefused(t *testing.T) {
 		{"a name twice", []string{good, tokenLine("root", "read", "y")}, "line 2: the name is on an earlier line too"},
 		{"a hash twice", []string{tokenLine("a", "read", "y"), tokenLine("b", "admin", "y")}, "line 2: the hash is on an earlier line too"},
 		{"the master's name", []string{tokenLine(job.ActorSystem, "admin", "y")}, "the master acts under that name itself"},
+		{"a name that looks like the master's", []string{tokenLine(job.ActorSystem+"\u200b", "admin", "y")}, "the name is not"},
+		{"a name as of nobody", []string{tokenLine("unverified:ada", "admin", "y")}, "nothing vouches for"},
 		{"a long name", []string{tokenLine(strings.Repeat("n", 129), "admin", "y")}, "the name is not"},
 		{"a name that steers a terminal", []string{tokenLine("a\x1bb", "admin", "y")}, "the name is not"},
 		{"too many", many, "more than 256"},

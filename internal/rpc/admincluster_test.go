@@ -202,6 +202,13 @@ func TestTokens(t *testing.T) {
 			wantCode(t, err, admin.TAdminErrorCode_INVALID)
 		}
 	}
+	for _, name := range []string{"", "system", "system ", "sys\u200btem", "\u202eci", " ci", "ci ", "unverified:ada", strings.Repeat("n", maxClientName+1)} {
+		if _, err := b.admin.CreateToken(ctx, &admin.TCreateTokenRequest{Name: &name, Role: ptr("read")}); err == nil {
+			t.Errorf("made a token called %q", name)
+		} else {
+			wantCode(t, err, admin.TAdminErrorCode_INVALID)
+		}
+	}
 	other, err := b.admin.CreateToken(ctx, &admin.TCreateTokenRequest{Name: ptr("other"), Role: ptr("admin")})
 	if err != nil || other.Token == made.Token {
 		t.Errorf("made the same one twice, %v", err)

@@ -28,6 +28,9 @@ func (a *Admin) CreateToken(ctx context.Context, req *admin.TCreateTokenRequest)
 	return serve(ctx, a, "createToken", req, (*remote).CreateToken, func(c call) (*admin.TCreateTokenResponse, error) {
 		var f fields
 		name, role := f.text("name", req.Name), f.role(req.Role)
+		if err := job.CheckCaller(name); err != nil {
+			f.refuse("name", "cannot be used: "+err.Error())
+		}
 		if f.refusal != nil {
 			return nil, f.refusal
 		}

@@ -23,7 +23,7 @@ func (p Principal) actor() string {
 	if p.Verified {
 		return name
 	}
-	return "unverified:" + name
+	return job.Unverified + name
 }
 
 type principalKey struct{}
@@ -48,7 +48,7 @@ type Authenticator interface {
 }
 
 // maxClientName bounds the name a caller gives itself.
-const maxClientName = 128
+const maxClientName = job.MaxCaller
 
 // principal finds out who calls. Without an Authenticator everybody may do everything, and nobody's
 // name is vouched for.
