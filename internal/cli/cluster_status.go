@@ -89,12 +89,7 @@ func applied(m client.Member, newest int64) string {
 	if m.AppliedIndex == 0 && !m.Reachable {
 		return ""
 	}
-	lag := newest - m.AppliedIndex
-	switch {
-	case lag > 0 && m.Reachable && !m.ThisNode && m.LastContact != nil:
-		// The masters ask each other once in a second, so this may be no more than its age.
-		return fmt.Sprintf("%d (-%d, %s ago)", m.AppliedIndex, lag, seconds(*m.LastContact))
-	case lag > 0:
+	if lag := newest - m.AppliedIndex; lag > 0 {
 		return fmt.Sprintf("%d (-%d)", m.AppliedIndex, lag)
 	}
 	return number(m.AppliedIndex)

@@ -89,7 +89,11 @@ func (e *evidence) judgeClocks(l *checks) {
 		case apart > clockWarn:
 			result, advice = doctorWarn, next
 		}
-		if ahead != "" {
+		switch {
+		case ahead == "":
+		case apart < 100*time.Millisecond:
+			l.add(doctorOK, "clocks", "", "those of all members that were heard are within 0.1s")
+		default:
 			l.add(result, "clocks", advice, "%s is ahead of %s by %s, and no two are further apart", ahead, behind, seconds(client.Duration(apart)))
 		}
 	}

@@ -35,7 +35,7 @@ func (e *evidence) judgeBackends(l *checks) {
 			l.add(doctorWarn, name, fmt.Sprintf("start it; if it is gone for good: lancemaster backend remove %d", b.ID), "%s does not answer: %s", address, orUnknown(b.LastError))
 		}
 	}
-	counted := fmt.Sprintf("%d of %d answer, %d are draining", alive, len(e.backends), draining)
+	counted := fmt.Sprintf("%d of %d answer, draining: %d", alive, len(e.backends), draining)
 	switch usable := slices.ContainsFunc(e.backends, func(b client.Backend) bool { return b.Alive && b.State != "draining" }); {
 	case alive == 0:
 		l.add(doctorFail, "backends", "start them, or see what keeps the leader from them: lancemaster backend list", "none of %d answers, so no job can run", len(e.backends))

@@ -148,9 +148,17 @@ func (e *evidence) judgeLeader(l *checks) {
 		l.add(doctorFail, "leader", next, "it cannot be asked: %s", why)
 	default:
 		for leader, by := range named {
-			l.add(doctorOK, "leader", "", "%s leads, as all %d asked say", leader, len(by))
+			l.add(doctorOK, "leader", "", "%s leads: said by %s asked", leader, masters(len(by)))
 		}
 	}
+}
+
+// masters counts those that agree.
+func masters(n int) string {
+	if n == 1 {
+		return "the one"
+	}
+	return fmt.Sprintf("all %d", n)
 }
 
 // divided tells who says what.
@@ -203,7 +211,7 @@ func (e *evidence) judgeVersions(l *checks) {
 	}
 	if len(versions) == 1 && len(levels) == 1 { // all that are in a cluster
 		for v := range versions {
-			l.add(doctorOK, "versions", "", "all %d run %s at feature level %s", len(told), v, slices.Collect(maps.Keys(levels))[0])
+			l.add(doctorOK, "versions", "", "%s at feature level %s: run by %s", v, slices.Collect(maps.Keys(levels))[0], masters(len(told)))
 		}
 	}
 }

@@ -69,15 +69,15 @@ func (l *checks) text() string {
 
 func TestDoctorOfTheWholeCluster(t *testing.T) {
 	want := `ok master master-1: it answers at MASTER: Leader, version v0.1.0, since 2026-03-01T11:58:20Z
-ok leader: master-1 leads, as all 1 asked say
-ok versions: all 1 run v0.1.0 at feature level 1
+ok leader: master-1 leads: said by the one asked
+ok versions: v0.1.0 at feature level 1: run by the one
 note voters: there is one, and it may not be lost; three bear the loss of one
 ok quarantine: none
 ok admission: the gate is open and dispatch goes on
 ok certificates: the first to expire, of master-1, does in 25782 days, at 2096-10-02T07:06:40Z
 ok disk master-1: 50% of the data directory's file system is free, 50.0 GB
 ok snapshot master-1: the newest is of 2026-03-01T12:00:00Z, 10m old, with 21 entries since
-ok backends: 1 of 2 answer, 1 are draining
+ok backends: 1 of 2 answer, draining: 1
 note backend 2: 10.0.0.8:9060 is draining and does not answer; next: if it is gone for good: lancemaster backend remove 2
 warn UNKNOWN jobs: 1 waits for an operator, the oldest is job 2, admitted 2026-03-01T12:00:02Z; next: find out what became of each, and release it: lancemaster job explain 2
 ok refreshes: none has failed
@@ -133,7 +133,7 @@ func TestDoctorFindsFaults(t *testing.T) {
 			e.cluster.Members = append(e.cluster.Members, m)
 		}},
 		{"FAIL master m2: it has no cluster and is waiting: for m3; next: ", func(e *evidence) { second(e, func(s *client.Status) { s.WaitingFor = "for m3" }) }},
-		{"FAIL master m2: it has no cluster and is waiting: run `lancemaster cluster replace m2`\nok leader: master-1 leads, as all 1 asked say", func(e *evidence) {
+		{"FAIL master m2: it has no cluster and is waiting: run `lancemaster cluster replace m2`\nok leader: master-1 leads: said by the one asked", func(e *evidence) {
 			second(e, func(s *client.Status) {
 				s.WaitingFor, s.LeaderID, s.FeatureLevel = "run `lancemaster cluster replace m2`", "", 0
 			})
@@ -141,7 +141,7 @@ func TestDoctorFindsFaults(t *testing.T) {
 		{"FAIL master master-1: it answers at MASTER and is not ready: no quorum; next: ", func(e *evidence) {
 			e.masters[0].status.Ready, e.masters[0].status.NotReadyReason = false, "no quorum"
 		}},
-		{"ok leader: master-1 leads, as all 2 asked say", func(e *evidence) { second(e, func(*client.Status) {}) }},
+		{"ok leader: master-1 leads: said by all 2 asked", func(e *evidence) { second(e, func(*client.Status) {}) }},
 		{"FAIL leader: the masters do not agree on who leads: m2 (m2); master-1 (master-1); next: ", func(e *evidence) { second(e, func(s *client.Status) { s.LeaderID = "m2" }) }},
 		{"FAIL leader: no master knows a leader; next: ", func(e *evidence) { e.masters[0].status.LeaderID = "" }},
 		{"FAIL leader: no master answers; next: ", func(e *evidence) { e.masters[0].status, e.masters[0].err = nil, errors.New("refused") }},
@@ -185,6 +185,7 @@ func TestDoctorFindsFaults(t *testing.T) {
 			e.offset(member("m2"), 40*time.Second)
 			e.offset(member("m3"), -40*time.Second)
 		}},
+		{"ok clocks: those of all members that were heard are within 0.1s", func(e *evidence) { e.offset(member("m2"), 99*time.Millisecond) }},
 		{"ok clocks: m2 is ahead of master-1 by 0.2s", func(e *evidence) { e.offset(member("m2"), 200*time.Millisecond) }},
 		{"note clock here: that of master-1 is 30s behind this machine's, to a second, as the time in its HTTP answers is", func(e *evidence) {
 			e.masters[0].page.dated, e.masters[0].page.ahead = true, -30*time.Second
@@ -223,7 +224,7 @@ func TestDoctorFindsFaults(t *testing.T) {
 		}},
 		{"warn backends: there are none, so no job can run; next: ", func(e *evidence) { e.backends = nil }},
 		{"FAIL backends: none of 1 answers, so no job can run; next: ", func(e *evidence) { e.backends = e.backends[1:] }},
-		{"warn backends: 1 of 2 answer, 2 are draining: no job can be sent; next: ", func(e *evidence) { e.backends[0].State = "draining" }},
+		{"warn backends: 1 of 2 answer, draining: 2: no job can be sent; next: ", func(e *evidence) { e.backends[0].State = "draining" }},
 		{"FAIL backend 1: 10.0.0.7:9060 does not answer, and jobs hold 2 of its slots: why is not known; next: ", func(e *evidence) { e.backends[0].Alive = false }},
 		{"warn backend 1: 10.0.0.7:9060 does not answer: why is not known; next: ", func(e *evidence) { e.backends[0].Alive, e.backends[0].SlotsHeld = false, 0 }},
 		{"ok UNKNOWN jobs: none waits for an operator", func(e *evidence) { e.unknown = &client.JobPage{} }},

@@ -77,7 +77,10 @@ func (a *cli) report(cmd *cobra.Command, err error) int {
 	case errors.As(err, &failed):
 		next := nextStep(failed)
 		if s := cmd.Flags().Lookup("stale"); s != nil && !a.stale && leaderless(failed) {
-			next += "; to see what one master knows by itself, add --stale"
+			if next != "" {
+				next += "; "
+			}
+			next += "to see what one master knows by itself, add --stale"
 		}
 		a.say(failed.Code+": "+failed.Message, next)
 		return exitFailed
@@ -88,9 +91,9 @@ func (a *cli) report(cmd *cobra.Command, err error) int {
 	return exitFailed
 }
 
-// leaderless reports whether masters were there that could not serve without a leader.
+// leaderless reports whether masters were there that could not serve, as without a leader they cannot.
 func leaderless(e *client.Error) bool {
-	return e.Code == client.CodeNotLeader || e.Code == client.CodeUnavailable
+	return e.Code == client.CodeNotLeader || e.Code == client.CodeUnavailable || e.Code == client.CodeTimeout
 }
 
 // nextStep is the error's own, with the command that shows the job it is about.

@@ -17,6 +17,7 @@ func TestStaleIsOffered(t *testing.T) {
 	}{
 		{"job list", client.CodeNotLeader, false, true},
 		{"cluster status", client.CodeUnavailable, false, true},
+		{"job list", client.CodeTimeout, false, true},
 		{"job list", client.CodeNotLeader, true, false},
 		{"job list", client.CodeUnreachable, false, false},
 		{"job cancel", client.CodeNotLeader, false, false},
