@@ -183,7 +183,7 @@ type rules struct {
 }
 
 var (
-	metricName = regexp.MustCompile(`\blancemaster[a-z0-9_:]*`)
+	metricName = regexp.MustCompile(`\blancemaster[_:][a-z0-9_:]*`) // not the job's name
 	runbookOf  = regexp.MustCompile(`(?m)^### (Lancemaster[A-Za-z]+)$`)
 )
 
