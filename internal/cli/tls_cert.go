@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/pem"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -24,6 +25,8 @@ of the CA's certificate, so that the directory is all that its holder needs.
 
 The key is ECDSA on P-256, in PKCS #8, and not encrypted. The directory is made with mode 0700, the key with
 mode 0600. A file that is there already is replaced only with --force; a running master notices within 30s.
+A ca.crt that is there is never narrowed: with --force the CA is added to the CAs in it, so that who is trusted now
+stays trusted; without, one that lacks this CA is refused.
 A certificate cannot be revoked: let it live short, or rotate the CA (docs/security.md).
 
 ` + exitPlain
@@ -111,19 +114,51 @@ func (a *cli) tlsCert(caDir, out string, r tlsconf.Request, force bool) error {
 		},
 	}
 	trust := tlsFile{Path: filepath.Join(out, caCertFile), What: "the CA's certificate", Goes: goes[2], content: ca.Cert}
-	// The same copy may be there from a certificate of before.
-	if old, err := readPEM(trust.Path); err != nil || !bytes.Equal(old, ca.Cert) {
+	there, err := readPEM(trust.Path)
+	trusted := err == nil && trusts(there, ca.Cert)
+	switch {
+	case trusted: // from a certificate of before
+	case err == nil && len(certificatesIn(there)) > 0:
+		trust.What += ", added to the others"
+		trust.content = slices.Concat(bytes.TrimRight(there, "\n"), []byte("\n"), ca.Cert)
+		result.Files = append(result.Files, trust)
+	default:
 		result.Files = append(result.Files, trust)
 	}
 	if err := writeTLS(out, result.Files, force); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(result.Files, func(f tlsFile) bool { return f.Path == trust.Path }) {
+	if trusted {
 		trust.What += ", as it was"
 		result.Files = append(result.Files, trust)
 	}
 	result.note = certNote(result)
 	return a.printTLS(result)
+}
+
+// trusts reports whether a file of CAs has the one in another.
+func trusts(bundle, ca []byte) bool {
+	all := certificatesIn(bundle)
+	for _, der := range certificatesIn(ca) {
+		if !slices.ContainsFunc(all, func(b []byte) bool { return bytes.Equal(b, der) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// certificatesIn returns the certificates in PEM, as DER.
+func certificatesIn(text []byte) (out [][]byte) {
+	for {
+		block, rest := pem.Decode(text)
+		if block == nil {
+			return out
+		}
+		if block.Type == "CERTIFICATE" {
+			out = append(out, block.Bytes)
+		}
+		text = rest
+	}
 }
 
 // certPlaces says where the certificate, the key and the CA's certificate go.

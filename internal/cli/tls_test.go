@@ -95,6 +95,34 @@ be-1, role backend, valid until WHEN. It can report; to be dialled with TLS too 
 // squeeze makes one blank of many: widths depend on the directory's name.
 func squeeze(text string) string { return regexp.MustCompile(` +`).ReplaceAllString(text, " ") }
 
+// TestTLSTrustIsNotNarrowed: while a CA is rotated, ca.crt has the old CA and the new one. A certificate that
+// the new one renews in that directory must not take the old CA out: all who still have its certificates would
+// be strangers at once.
+func TestTLSTrustIsNotNarrowed(t *testing.T) {
+	s := newSession(t)
+	s.must(t, "tls ca --out DIR/old")
+	s.must(t, "tls ca --out DIR/new")
+	s.must(t, "tls cert --ca DIR/old --out DIR/m1 --name m1 --role master --node m1 --host 127.0.0.1")
+	file := func(name string) string {
+		b, err := os.ReadFile(filepath.Join(s.dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	const again = "tls cert --ca DIR/new --out DIR/m1 --name m1 --role master --node m1 --host 127.0.0.1 --force"
+	if out := s.must(t, again); !strings.Contains(out, "the CA's certificate, added to the others") {
+		t.Errorf("it says\n%s", out)
+	}
+	both := file("old/ca.crt") + file("new/ca.crt")
+	if got := file("m1/ca.crt"); got != both {
+		t.Errorf("m1 trusts\n%s\nwant the old CA and the new one", got)
+	}
+	if out := s.must(t, again); !strings.Contains(out, "as it was") || file("m1/ca.crt") != both {
+		t.Errorf("once more it says\n%s", out)
+	}
+}
+
 // TestTLSNothingIsReplacedUnasked: a key that is overwritten is lost.
 func TestTLSNothingIsReplacedUnasked(t *testing.T) {
 	s := newSession(t)

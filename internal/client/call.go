@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -133,9 +134,11 @@ type round struct {
 
 	// Over all rounds:
 
-	answered bool   // a master was there, so that going round again makes sense
-	hangups  int    // the last rounds in which no address gave an answer of an admin service
-	lost     *Error // the first attempt that may have been served, where op changes something
+	answered bool     // a master was there, so that going round again makes sense
+	refused  []string // addresses whose master does not know the caller
+	stranger *Error   // what the first of them said
+	hangups  int      // the last rounds in which no address gave an answer of an admin service
+	lost     *Error   // the first attempt that may have been served, where op changes something
 }
 
 // run returns the last failure, and whether it (or its absence) is final.
@@ -144,7 +147,7 @@ func (r *round) run(ctx context.Context) (last *Error, done bool) {
 	for len(r.queue) > 0 {
 		address := r.queue[0]
 		r.queue = r.queue[1:]
-		if slices.Contains(r.tried, address) {
+		if slices.Contains(r.tried, address) || slices.Contains(r.refused, address) {
 			continue
 		}
 		r.tried = append(r.tried, address)
@@ -157,6 +160,11 @@ func (r *round) run(ctx context.Context) (last *Error, done bool) {
 			return nil, true
 		}
 		switch {
+		case v == final && e.Code == codeUnauthenticated && r.op.only == "":
+			// Nothing was done, and what is amiss may be this master's: it trusts other CAs than the rest, or
+			// has not heard of a token yet. It is not asked again.
+			r.refused = append(r.refused, address)
+			r.stranger = cmp.Or(r.stranger, e)
 		case v == final:
 			return e, true
 		case v == ambiguous && r.op.kind != reading && e.Code != CodeUnavailable:
@@ -184,7 +192,7 @@ func (r *round) run(ctx context.Context) (last *Error, done bool) {
 	if !onlyHangups || r.op.kind != reading {
 		r.hangups = 0 // to learn what became of a change is worth the longer wait
 	}
-	return last, false
+	return cmp.Or(last, r.stranger), false
 }
 
 // perhapsMaster reports whether a master may have been there that serves soon.
@@ -223,6 +231,9 @@ func (r *round) ended(ctx context.Context, e *Error) *Error {
 
 // summary is the error after all rounds.
 func (r *round) summary(last *Error) *Error {
+	if r.stranger != nil && !r.answered {
+		return r.stranger // the others say no more than that they are not there
+	}
 	if e := together(r.faults, last.Code, last.cause); e != nil {
 		return e
 	}

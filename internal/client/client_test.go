@@ -425,6 +425,38 @@ func TestRefusalIsKept(t *testing.T) {
 	}
 }
 
+// A master that does not know the caller may be the one of all that is amiss: the others are asked, and it is
+// not asked again.
+func TestAnotherMasterMayKnowTheCaller(t *testing.T) {
+	stranger := clienttest.Behavior{Refusal: &clienttest.Refusal{Code: "UNAUTHENTICATED", Message: "the certificate is signed by no CA that is trusted here"}}
+	first, leader := clienttest.New(t), clienttest.New(t)
+	first.Always("*", stranger)
+	c, p := newClient(t, first.Addr(), leader.Addr())
+	if _, err := c.DrainBackend(t.Context(), 1); err != nil {
+		t.Error(err)
+	}
+	if count(first) != 1 || p.count() != 0 {
+		t.Errorf("the first was asked %d times, with %d pauses", count(first), p.count())
+	}
+	// Where it is the leader that does not know the caller, that is the answer.
+	leader.Always("*", stranger)
+	c, p = newClient(t, closedAddr(t), first.Addr(), leader.Addr())
+	_, err := c.Jobs(t.Context(), client.JobQuery{})
+	if e := theError(t, err, "UNAUTHENTICATED"); !strings.Contains(e.Message, "signed by no CA") {
+		t.Errorf("%v", e)
+	}
+	if count(first) != 2 || p.count() != 0 {
+		t.Errorf("the first was asked %d times in all, with %d pauses", count(first), p.count())
+	}
+	// An election beside it is waited for without asking it again.
+	elected := clienttest.New(t)
+	elected.Script("listJobs", notLeader(""), notLeader(""))
+	c, p = newClient(t, first.Addr(), elected.Addr())
+	if _, err := c.Jobs(t.Context(), client.JobQuery{}); err != nil || count(first) != 3 || p.count() != 2 {
+		t.Errorf("the first was asked %d times in all, with %d pauses: %v", count(first), p.count(), err)
+	}
+}
+
 func TestUnknownMethod(t *testing.T) {
 	s := clienttest.New(t)
 	s.Script("*", clienttest.Behavior{Exception: thrift.UNKNOWN_METHOD})

@@ -34,6 +34,8 @@ const (
 	// found, or it cannot serve now.
 	CodeNotLeader   = "NOT_LEADER"
 	CodeUnavailable = "UNAVAILABLE"
+	// codeUnauthenticated is a master's code: it does not know who calls.
+	codeUnauthenticated = "UNAUTHENTICATED"
 )
 
 // Error is why a call failed.
