@@ -14,8 +14,9 @@ func (a *cli) clusterReplaceCmd() *cobra.Command {
 	cmd := a.leaf(&cobra.Command{
 		Use:   "replace NODE [ADDRESS]",
 		Short: "Let an empty master take the place of a member that lost its data",
-		Long: `Let an empty master take the place of a member that lost its data: it runs under the member's node_id, with
-cluster.join, and at ADDRESS where that is not where the member is registered.
+		Long: `Let an empty master take the place of a member that lost its data: start it with the configuration
+that the member had, which has its node_id and cluster.members or cluster.join, and with an empty data directory.
+Give ADDRESS where it is not where the member is registered.
 
 What the member knew before counts for nothing from then on, and its old data is refused should it come
 back. So be sure that it is gone: of two that run under one name, only the one that is registered is heard.
