@@ -60,6 +60,8 @@ type App struct {
 	fatal    chan error
 	started  time.Time
 	reloads  reloads
+	reload   sync.Mutex     // held while the configuration is reloaded
+	owed     *config.Config // one that waits for the files that it names; guarded by reload
 
 	opts         Options
 	identity     *identityStore
@@ -182,18 +184,16 @@ func (a *App) Start(ctx context.Context) error {
 		}
 	}
 	a.warnOfOpenServices()
+	a.startRetries()
 	return nil
 }
 
 // newServices makes what the leader runs; the manager starts it.
 func (a *App) newServices(ctx context.Context, client *rpc.BackendClient, sends *dispatch.Sends) error {
 	references := dispatch.NewReferences()
-	token := ""
-	if a.cfg.BackendTokenRef != "" {
-		var err error
-		if token, err = references.Resolve(ctx, a.cfg.BackendTokenRef); err != nil {
-			return fmt.Errorf("backend.token: %w", err)
-		}
+	token, err := backendToken(ctx, references, a.cfg)
+	if err != nil {
+		return err
 	}
 	host, port, err := splitAddress(a.reportAddress())
 	if err != nil {
@@ -342,15 +342,18 @@ func (a *App) reportAddress() string {
 	return a.report.Addr().String()
 }
 
+// ShutdownTimeout is how long Stop may take. A reload changes it.
+func (a *App) ShutdownTimeout() time.Duration { return a.current.Load().ShutdownTimeout }
+
 // Stop ends the node in the reverse order of its start, within
-// config.ShutdownTimeout, less when ctx ends before. It may be called more than
+// ShutdownTimeout, less when ctx ends before. It may be called more than
 // once; only the first call does anything.
 func (a *App) Stop(ctx context.Context) error {
 	a.mu.Lock()
 	cleanups := a.cleanups
 	a.cleanups, a.stopped = nil, true
 	a.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, a.cfg.ShutdownTimeout)
+	ctx, cancel := context.WithTimeout(ctx, a.ShutdownTimeout())
 	defer cancel()
 	var faults []error
 	for i := len(cleanups) - 1; i >= 0; i-- {

@@ -174,7 +174,7 @@ func (a *App) startMembers(context.Context) error {
 
 // handOver gives the leadership away before the node stops.
 func (a *App) handOver(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, a.cfg.ShutdownTimeout/2)
+	ctx, cancel := context.WithTimeout(ctx, a.ShutdownTimeout()/2)
 	defer cancel()
 	if err := a.members.HandOver(ctx); err != nil {
 		a.log.Warn("the leadership was not handed over; the others elect a leader when this one is gone", "error", err.Error())

@@ -42,23 +42,34 @@ func (m reloads) failed() { m.ok.Set(0) }
 // Reload takes a configuration read anew, or the error of reading it, and looks at the
 // files of certificates and tokens. What can change in a running node changes, what
 // cannot is said to need a restart; a faulty configuration changes nothing. The log
-// and the metrics say how it went.
+// and the metrics say how it went. Where only a file was faulty, the configuration is
+// taken once the file is well.
 func (a *App) Reload(next config.Config, err error) {
+	a.reload.Lock()
+	defer a.reload.Unlock()
+	a.owed = nil
 	if err != nil {
 		a.reloads.failed()
 		a.log.Error("the configuration was not reloaded and stays as it is; correct it and send SIGHUP again", "error", err.Error())
 		return
 	}
-	old := *a.current.Load()
-	changed, _ := config.Changed(old, next)
-	_, restart := config.Changed(a.cfg, next) // what the process was started with
 	// The files first: where one is faulty, the configuration that names them changes nothing.
-	if err := errors.Join(a.certs.reload(), a.tokens.Reload()); err != nil {
+	if err := a.reloadFiles(); err != nil {
 		a.reloads.failed()
-		a.log.Error("a file that the configuration names cannot be used; the configuration was not reloaded and stays as it is; correct the file and send SIGHUP again",
+		a.owed = &next
+		a.log.Error("a file that the configuration names cannot be used; the configuration was not reloaded and stays as it is; correct the file, and it is reloaded within a minute, or at once with SIGHUP",
 			"error", err.Error())
 		return
 	}
+	a.take(next)
+}
+
+func (a *App) reloadFiles() error { return errors.Join(a.certs.reload(), a.tokens.Reload()) }
+
+// take makes a configuration the present one.
+func (a *App) take(next config.Config) {
+	changed, _ := config.Changed(*a.current.Load(), next)
+	_, restart := config.Changed(a.cfg, next) // what the process was started with
 	if a.opts.LogLevel != nil {
 		a.opts.LogLevel.Set(next.LogLevel)
 	}
@@ -68,6 +79,50 @@ func (a *App) Reload(next config.Config, err error) {
 	if len(restart) > 0 {
 		a.log.Warn("these keys were changed too, and count only from the next start", "keys", strings.Join(restart, ","))
 	}
+}
+
+// retryInterval is how often a reload that failed over a file is tried again: the files' own watches would
+// load what was corrected, and nothing would take the configuration and clear the fault.
+const retryInterval = 30 * time.Second
+
+// startRetries tries reloads again that wait for a file.
+func (a *App) startRetries() {
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(retryInterval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-ticker.C:
+				a.retryReload()
+			}
+		}
+	}()
+	a.onStop("retries of a reload", a.endWatch(func() error {
+		close(stop)
+		timer := time.NewTimer(time.Second)
+		defer timer.Stop()
+		select {
+		case <-done:
+			return nil
+		case <-timer.C:
+			return errors.New("a reload did not end within a second")
+		}
+	}))
+}
+
+func (a *App) retryReload() {
+	a.reload.Lock()
+	defer a.reload.Unlock()
+	if a.owed == nil || a.reloadFiles() != nil {
+		return // nothing is owed, or what was said of the files still holds
+	}
+	next := *a.owed
+	a.owed = nil
+	a.take(next)
 }
 
 // ReloadIsSlow says that a reload has not ended after so long. Metric and log say it, until one ends.

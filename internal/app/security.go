@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/lancemaster/lancemaster/internal/auth"
+	"github.com/lancemaster/lancemaster/internal/config"
+	"github.com/lancemaster/lancemaster/internal/dispatch"
 	"github.com/lancemaster/lancemaster/internal/job"
 	"github.com/lancemaster/lancemaster/internal/refresh"
 	"github.com/lancemaster/lancemaster/internal/rpc"
@@ -28,31 +30,14 @@ type certificates struct {
 }
 
 // openCertificates loads what the configured uses of TLS need.
-func (a *App) openCertificates() error {
-	m, err := tlsconf.NewMetrics(a.registry)
-	if err != nil {
+func (a *App) openCertificates() (err error) {
+	c := certificatesFor(a.cfg)
+	c.Logger = a.log.With("part", "tls")
+	if c.Metrics, err = tlsconf.NewMetrics(a.registry); err != nil {
 		return err
-	}
-	c := tlsconf.Config{
-		Files:  tlsconf.Files{Cert: a.cfg.TLSCertFile, Key: a.cfg.TLSKeyFile, CA: a.cfg.TLSCAFile},
-		Logger: a.log.With("part", "tls"), Metrics: m,
-	}
-	for _, u := range []struct {
-		use  tlsconf.Use
-		mode string
-	}{
-		{tlsconf.UseRaft, a.cfg.RaftTLS}, {tlsconf.UseReport, a.cfg.ReportTLS}, {tlsconf.UseAdmin, a.cfg.AdminTLS},
-		{tlsconf.UseHTTP, a.cfg.HTTPTLS}, {tlsconf.UseBackend, a.cfg.BackendTLS}, {tlsconf.UseRefresh, a.cfg.RefreshTLS},
-	} {
-		if u.mode != tlsOff {
-			c.Uses = append(c.Uses, u.use)
-		}
 	}
 	if len(c.Uses) == 0 {
 		return nil
-	}
-	if slices.Contains(c.Uses, tlsconf.UseRaft) {
-		c.Node = a.cfg.NodeID
 	}
 	source, err := tlsconf.Open(c)
 	if err != nil {
@@ -60,6 +45,66 @@ func (a *App) openCertificates() error {
 	}
 	a.certs = certificates{source, c.Uses}
 	a.onStop("watch of the certificates", a.endWatch(source.Close))
+	return nil
+}
+
+// certificatesFor says what certificates a configuration needs; without uses none.
+func certificatesFor(cfg config.Config) tlsconf.Config {
+	c := tlsconf.Config{Files: tlsconf.Files{Cert: cfg.TLSCertFile, Key: cfg.TLSKeyFile, CA: cfg.TLSCAFile}}
+	for _, u := range []struct {
+		use  tlsconf.Use
+		mode string
+	}{
+		{tlsconf.UseRaft, cfg.RaftTLS}, {tlsconf.UseReport, cfg.ReportTLS}, {tlsconf.UseAdmin, cfg.AdminTLS},
+		{tlsconf.UseHTTP, cfg.HTTPTLS}, {tlsconf.UseBackend, cfg.BackendTLS}, {tlsconf.UseRefresh, cfg.RefreshTLS},
+	} {
+		if u.mode != tlsOff {
+			c.Uses = append(c.Uses, u.use)
+		}
+	}
+	if slices.Contains(c.Uses, tlsconf.UseRaft) {
+		c.Node = cfg.NodeID
+	}
+	return c
+}
+
+// CheckFiles reads the files and secrets that a configuration names, as a start does, and tells every fault.
+func CheckFiles(ctx context.Context, cfg config.Config) error {
+	var faults []error
+	if c := certificatesFor(cfg); len(c.Uses) > 0 {
+		source, err := tlsconf.Open(c)
+		if err == nil {
+			err = source.Close()
+		}
+		faults = append(faults, err)
+	}
+	if cfg.TokensFile != "" {
+		file, err := auth.OpenTokenFile(cfg.TokensFile, nil)
+		if err == nil {
+			err = file.Close()
+		}
+		faults = append(faults, tokensFault(err))
+	}
+	_, err := backendToken(ctx, dispatch.NewReferences(), cfg)
+	return errors.Join(append(faults, err)...)
+}
+
+// backendToken reads the token shared with backends; empty where there is none.
+func backendToken(ctx context.Context, references *dispatch.References, cfg config.Config) (string, error) {
+	if cfg.BackendTokenRef == "" {
+		return "", nil
+	}
+	token, err := references.Resolve(ctx, cfg.BackendTokenRef)
+	if err != nil {
+		return "", fmt.Errorf("backend.token: %w", err)
+	}
+	return token, nil
+}
+
+func tokensFault(err error) error {
+	if err != nil {
+		return fmt.Errorf("admin.tokens_file: %w", err)
+	}
 	return nil
 }
 
@@ -168,7 +213,7 @@ func (a *App) openAuth() (err error) {
 	}
 	if a.cfg.TokensFile != "" {
 		if c.File, err = auth.OpenTokenFile(a.cfg.TokensFile, c.Logger); err != nil {
-			return fmt.Errorf("admin.tokens_file: %w", err)
+			return tokensFault(err)
 		}
 		a.onStop("watch of the tokens file", a.endWatch(c.File.Close))
 		a.tokens = c.File

@@ -210,7 +210,7 @@ func (a *App) serve(ctx context.Context, name, key string, s *thriftnet.Server) 
 func (a *App) inTime(stop func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if end, bounded := ctx.Deadline(); bounded {
-			early, cancel := context.WithDeadline(ctx, end.Add(-a.cfg.ShutdownTimeout/4))
+			early, cancel := context.WithDeadline(ctx, end.Add(-a.ShutdownTimeout()/4))
 			defer cancel()
 			ctx = early
 		}

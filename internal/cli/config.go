@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lancemaster/lancemaster/internal/app"
 	"github.com/lancemaster/lancemaster/internal/config"
 )
 
@@ -48,16 +49,22 @@ func (a *cli) configCheckCmd() *cobra.Command {
 		Use:   "check",
 		Short: "Check a configuration with the validator of start and reload",
 		Long: `Check a configuration with the very validator that a start and a reload use. Every fault is told, each
-with its key and where the value came from, and also when nothing is configured at all.
+with its key and where the value came from, and also when nothing is configured at all. Of a valid
+configuration the files and secrets that it names are read too, as a start would: the certificate, its key
+and the CAs, the tokens file, backend.token. So run it on the node's machine, as the node's user and with its
+environment. Nothing is written and nobody is called.
 
 ` + exitPlain,
 		Example: `  lancemaster config check --config /etc/lancemaster/lancemaster.yaml`,
 	}
 	var load func() (config.Config, error)
-	cmd = a.leaf(cmd, func(context.Context, *cobra.Command, []string) error {
+	cmd = a.leaf(cmd, func(ctx context.Context, _ *cobra.Command, _ []string) error {
 		cfg, err := load()
 		if err != nil {
 			return err
+		}
+		if err := app.CheckFiles(ctx, cfg); err != nil {
+			return fmt.Errorf("the configuration itself is valid, but what it names cannot be used here: %w", err)
 		}
 		if cfg.File != "" && !cfg.Sets(config.SourceFile) {
 			fmt.Fprintf(a.Out, "%s sets no key\n", clean(cfg.File))

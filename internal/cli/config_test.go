@@ -1,10 +1,14 @@
 package cli
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/lancemaster/lancemaster/internal/tlsconf"
 )
 
 // What is checked is said, also when that is nothing.
@@ -42,6 +46,47 @@ func TestConfigCheckSaysWhatItChecked(t *testing.T) {
 	for _, want := range []string{`did you mean "node_id"`, `"loud"`, "raft.leader_lease: 9s", "raft.trusted_network: true"} {
 		if !strings.Contains(errs, want) {
 			t.Errorf("%q is not said in %s", want, errs)
+		}
+	}
+}
+
+// What the configuration names is read as a start reads it: a check that passes is one that a start passes.
+func TestConfigCheckReadsWhatIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	pair := func(name string) (cert, key string) {
+		ca, err := tlsconf.NewCA(name, time.Now(), time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cert, key = filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key")
+		if err := errors.Join(os.WriteFile(cert, ca.Cert, 0o600), os.WriteFile(key, ca.Key(), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		return cert, key
+	}
+	cert, key := pair("one")
+	_, other := pair("two")
+	tokens := filepath.Join(dir, "tokens")
+	if err := os.WriteFile(tokens, []byte("root admin "+strings.Repeat("0", 64)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("LM_TEST_TOKEN", "shared")
+	secure := []string{"--backend-tls", "server", "--tls-cert-file", cert, "--tls-ca-file", cert}
+	for name, tc := range map[string]struct {
+		args []string
+		want string // of the fault; empty: none
+	}{
+		"all well":                   {append(secure, "--tls-key-file", key, "--admin-tokens-file", tokens, "--backend-token", "env:LM_TEST_TOKEN"), ""},
+		"another certificate's key":  {append(secure, "--tls-key-file", other), "key"},
+		"no key file":                {append(secure, "--tls-key-file", filepath.Join(dir, "nothing")), "nothing"},
+		"no tokens file":             {[]string{"--admin-tokens-file", filepath.Join(dir, "nothing")}, "admin.tokens_file"},
+		"a tokens file without hash": {[]string{"--admin-tokens-file", cert}, "admin.tokens_file"},
+		"no such variable":           {[]string{"--backend-token", "env:LM_TEST_NOTHING"}, "backend.token"},
+		"no such secret":             {[]string{"--backend-token", "file:" + filepath.Join(dir, "nothing")}, "backend.token"},
+	} {
+		status, _, errs := newSession(t).lancemaster(t, append([]string{"config", "check"}, tc.args...)...)
+		if tc.want == "" && status != 0 || tc.want != "" && (status != exitFailed || !strings.Contains(errs, tc.want)) {
+			t.Errorf("%s: %d, %s", name, status, errs)
 		}
 	}
 }

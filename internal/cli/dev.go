@@ -64,7 +64,7 @@ func (a *cli) dev(ctx context.Context, o app.DevOptions) error {
 	var d *app.Dev
 	return tend(ctx, tending{
 		signals: signals,
-		bound:   devStop,
+		bound:   func() time.Duration { return devStop },
 		start: func(ctx context.Context) (_ node, err error) {
 			d, err = app.StartDev(ctx, o)
 			return d, err

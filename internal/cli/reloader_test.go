@@ -56,7 +56,7 @@ func TestReloads(t *testing.T) {
 				var reloads, atOnce, slow atomic.Int32
 				begun := time.Now()
 				err := tend(t.Context(), tending{
-					bound: bound, signals: signals, reloads: hangups,
+					bound: func() time.Duration { return bound }, signals: signals, reloads: hangups,
 					up:    func() error { return nil },
 					start: func(context.Context) (node, error) { return n, nil },
 					reload: func(ctx context.Context) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
@@ -85,11 +86,17 @@ func (a *cli) serve(ctx context.Context, cfg config.Config, load func() (config.
 	defer endHangups()
 	manager := newSupervisor(log)
 	var n *app.App
+	running := false // n is there for good, and not being made
 	return tend(ctx, tending{
 		signals: signals,
 		reloads: hangups,
 		ending:  manager.stopping,
-		bound:   cfg.ShutdownTimeout,
+		bound: func() time.Duration {
+			if running {
+				return n.ShutdownTimeout()
+			}
+			return cfg.ShutdownTimeout
+		},
 		start: func(ctx context.Context) (_ node, err error) {
 			n, err = app.New(cfg, app.Options{Logger: log, LogLevel: level})
 			if err != nil {
@@ -101,6 +108,7 @@ func (a *cli) serve(ctx context.Context, cfg config.Config, load func() (config.
 			return n, nil
 		},
 		up: func() error {
+			running = true
 			at := n.Addrs()
 			log.Info("started", "version", config.BuildInfo().Version, "node", cfg.NodeID,
 				"admin", at.Admin, "report", at.Report, "http", at.HTTP, "raft", at.Raft)

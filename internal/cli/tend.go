@@ -29,8 +29,8 @@ type tending struct {
 	start func(context.Context) (node, error)
 	// up is called once the node has started.
 	up func() error
-	// bound is how long the node gives itself to stop.
-	bound   time.Duration
+	// bound is how long the node gives itself to stop, which a reload may change.
+	bound   func() time.Duration
 	signals <-chan os.Signal
 	// reload is called for reloads while the node runs; both may be nil. It reads files, on file systems
 	// that may not answer, so it runs beside the wait for signals: one at a time, and once more for
@@ -90,8 +90,8 @@ func tend(ctx context.Context, t tending) error {
 		return s.err
 	case <-t.signals:
 		return errors.New("stopped at once by a second signal, while starting")
-	case <-time.After(t.bound + stopMargin):
-		return fmt.Errorf("the start did not end within %s of being told to; stopped at once", t.bound+stopMargin)
+	case <-time.After(t.bound() + stopMargin):
+		return fmt.Errorf("the start did not end within %s of being told to; stopped at once", t.bound()+stopMargin)
 	}
 }
 
@@ -137,7 +137,8 @@ func (t tending) stop(ctx context.Context, n node) error {
 	if t.ending != nil {
 		t.ending()
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.bound)
+	bound := t.bound()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
 	defer cancel()
 	stopped := make(chan error, 1)
 	go func() { stopped <- n.Stop(ctx) }()
@@ -146,8 +147,8 @@ func (t tending) stop(ctx context.Context, n node) error {
 		return err
 	case <-t.signals:
 		return errors.New("stopped at once by a second signal")
-	case <-time.After(t.bound + stopMargin):
-		return fmt.Errorf("the node did not stop within %s; stopped at once", t.bound+stopMargin)
+	case <-time.After(bound + stopMargin):
+		return fmt.Errorf("the node did not stop within %s; stopped at once", bound+stopMargin)
 	}
 }
 

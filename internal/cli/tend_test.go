@@ -69,7 +69,7 @@ func TestTend(t *testing.T) {
 				}
 				begun := time.Now()
 				err := tend(t.Context(), tending{
-					bound:   bound,
+					bound:   func() time.Duration { return bound },
 					signals: signals,
 					up:      func() error { return tt.upErr },
 					start: func(ctx context.Context) (node, error) {

@@ -63,12 +63,14 @@ What all masters must agree on is in the replicated settings instead: ` + "`lanc
 
 - ` + "`deploy/config/lancemaster.yaml`" + ` is a file with every key, its meaning and its default.
 - ` + "`lancemaster config check --config FILE`" + ` runs the validator of start and reload; it names every fault with its
-  key and source, all in one go. A key that is not known is refused, with the nearest one that is.
+  key and source, all in one go. A key that is not known is refused, with the nearest one that is. It reads the files
+  and secrets that the configuration names as a start would, so run it on the node's machine as the node's user.
 - ` + "`lancemaster config show`" + ` prints what holds, each value with where it came from.
 - SIGHUP reads everything again. Keys marked "reload" change at once, and so do the files that the TLS keys name;
   of the others the log says that they count from the next start. A faulty configuration changes nothing: the log
-  says why, and ` + "`lancemaster_config_last_reload_successful`" + ` is 0 until a reload succeeds. Files are read beside the node's
-  work: one on a file system that does not answer is reported after ten seconds, and holds up no stop.
+  says why, and ` + "`lancemaster_config_last_reload_successful`" + ` is 0 until a reload succeeds: where only a file was
+  at fault, within a minute of its correction. Files are read beside the node's work: one on a file system that does not
+  answer is reported after ten seconds, and holds up no stop.
 - The configuration is a regular file of at most 1 MiB, and so are the files that it names.
 - Secrets are given by reference (` + "`file:/absolute/path` or `env:NAME`" + `), never as values.
 
