@@ -8,8 +8,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"time"
 
 	"github.com/lancemaster/lancemaster/internal/smallfile"
@@ -156,14 +154,4 @@ func pool(bundle []byte) (out *x509.CertPool, roots map[[sha256.Size]byte]bool, 
 		return nil, nil, errors.New("it holds no certificate in PEM")
 	}
 	return out, roots, nil
-}
-
-// openToOthers reports whether others than its owner may read the key file.
-func openToOthers(path string) (fs.FileMode, bool) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return 0, false
-	}
-	mode := info.Mode().Perm()
-	return mode, mode&0o077 != 0
 }

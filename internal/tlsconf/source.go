@@ -193,9 +193,9 @@ func (s *Source) take(c content) error {
 	if l.cert != nil {
 		s.cfg.Logger.Info("TLS certificate loaded", "uses", s.cfg.uses(), "file", s.cfg.Files.Cert,
 			"name", l.cert.Leaf.Subject.CommonName, "not_after", l.notAfter.UTC().Format(time.RFC3339))
-		if mode, open := openToOthers(s.cfg.Files.Key); open {
-			s.cfg.Logger.Warn("a TLS key may be read by others than its owner; set its mode to 0600",
-				"uses", s.cfg.uses(), "file", s.cfg.Files.Key, "mode", fmt.Sprintf("%#o", mode))
+		if k := lookAtKey(s.cfg.Files.Key); k.openToOthers() {
+			s.cfg.Logger.Warn("a TLS key may be read by others than this process; set its mode to 0600, or to 0640 where root owns it and the group is this process's",
+				"uses", s.cfg.uses(), "file", s.cfg.Files.Key, "mode", fmt.Sprintf("%#o", k.mode))
 		}
 	}
 	return nil

@@ -239,7 +239,7 @@ func TestATurnedSymbolicLinkIsAChange(t *testing.T) {
 func TestAKeyThatOthersMayReadIsWarnedOf(t *testing.T) {
 	ca := newCA(t, "ca")
 	p := newPlace(t, issue(t, ca, master("a")), ca)
-	for mode, want := range map[os.FileMode]bool{0o600: false, 0o400: false, 0o640: true, 0o604: true} {
+	for mode, want := range map[os.FileMode]bool{0o600: false, 0o400: false, 0o604: true, 0o660: true} {
 		if err := os.Chmod(p.Key, mode); err != nil {
 			t.Fatal(err)
 		}
