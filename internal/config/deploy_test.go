@@ -180,11 +180,16 @@ func TestDeployedOnKubernetes(t *testing.T) {
 	for _, pod := range []string{"lancemaster-0", "lancemaster-1", "lancemaster-2"} {
 		env := imageEnv(t)
 		for _, e := range set.Spec.Template.Spec.Containers[0].Env {
-			value := strings.ReplaceAll(e.Value, "$(LANCEMASTER_NODE_ID)", pod)
+			value := e.Value
+			for name, known := range env { // those before it, as Kubernetes has it
+				value = strings.ReplaceAll(value, "$("+name+")", known)
+			}
 			switch e.ValueFrom.FieldRef.FieldPath {
 			case "":
 			case "metadata.name":
 				value = pod
+			case "metadata.namespace":
+				value = "jobs"
 			default:
 				t.Errorf("%s: %s comes from %s, which this test does not know", pod, e.Name, e.ValueFrom.FieldRef.FieldPath)
 			}
@@ -196,6 +201,10 @@ func TestDeployedOnKubernetes(t *testing.T) {
 		c := loads(t, pod, file(t, node), env)
 		if address, ok := c.MemberAddress(pod); c.NodeID != pod || !ok || address != pod+".lancemaster:9010" {
 			t.Errorf("%s: is %s at %q", pod, c.NodeID, address)
+		}
+		// Backends are in other namespaces too, where the short name is nobody's.
+		if want := pod + ".lancemaster.jobs.svc:9020"; c.ReportAdvertise != want {
+			t.Errorf("%s: tells backends to report to %s, not %s", pod, c.ReportAdvertise, want)
 		}
 		if !strings.HasSuffix(c.TLSCertFile, "/"+pod+".crt") || !strings.HasSuffix(c.TLSKeyFile, "/"+pod+".key") {
 			t.Errorf("%s: shows the certificate %s with the key %s", pod, c.TLSCertFile, c.TLSKeyFile)

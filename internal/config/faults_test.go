@@ -2,6 +2,8 @@ package config_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -79,6 +81,49 @@ func TestFilesThatSayNothing(t *testing.T) {
 		c, err := config.Load(file(t, yaml), nil, nil)
 		if err != nil || c.NodeID != "master-1" {
 			t.Errorf("%q: %v", yaml, err)
+		}
+	}
+}
+
+// A secret that stands where a file should be named is refused and not repeated, whatever the key.
+func TestSecretsInPlaceOfPathsAreNotRepeated(t *testing.T) {
+	const token = "lm_AbCdEfGhIjKlMnOpQrStUvWxYz0123456789-_AbCdE"
+	const pem = "-----BEGIN PRIVATE KEY-----\nMIICdGhpcyBpcyBubyBrZXk\n-----END PRIVATE KEY-----\n"
+	for _, f := range config.Flags() {
+		for _, secret := range []string{token, token[:30], pem, "x " + token, strings.ReplaceAll(pem, "\n", " ")} {
+			_, err := config.Load("", nil, map[string]string{f.Key: secret})
+			if err == nil {
+				t.Errorf("%s may be %.20q", f.Key, secret)
+				continue
+			}
+			if !strings.HasPrefix(err.Error(), f.Key+" (from ") || strings.Contains(err.Error(), "AbCd") || strings.Contains(err.Error(), "MIIC") {
+				t.Errorf("%s: %v", f.Key, err)
+			}
+		}
+	}
+	for _, key := range []string{"data_dir", "admin.tokens_file", "tls.cert_file", "tls.key_file", "tls.ca_file"} {
+		_, err := config.Load("", nil, map[string]string{key: "/etc/a\nMIICdGhpcyBpcyBubyBrZXk"})
+		if err == nil || strings.Contains(err.Error(), "MIIC") || !strings.Contains(err.Error(), "no path") {
+			t.Errorf("%s of two lines: %v", key, err)
+		}
+	}
+	if _, err := config.Load("", nil, map[string]string{"data_dir": "/var/lib/lm_production_masters", "admin.tokens_file": "/etc/lm_tokens"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// One key in both ways of writing it is one key twice.
+func TestAKeyInBothWaysIsADuplicate(t *testing.T) {
+	for _, text := range []string{
+		"http.listen: 127.0.0.1:1\nhttp: {listen: 127.0.0.1:2}\n", "http: {listen: 127.0.0.1:1}\nhttp.listen: 127.0.0.1:2\n",
+		"cluster.members: 'a=127.0.0.1:1'\ncluster: {members: {a: 127.0.0.1:1}}\nnode_id: a\n",
+	} {
+		path := filepath.Join(t.TempDir(), "c.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := config.Load(path, nil, nil); err == nil || !strings.Contains(err.Error(), ":2: key ") || !strings.Contains(err.Error(), "is given twice") {
+			t.Errorf("%q: %v", text, err)
 		}
 	}
 }

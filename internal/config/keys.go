@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -26,7 +27,7 @@ var reloaded = map[string]bool{
 func keys() []key {
 	return []key{
 		{"node_id", "master-1", "name of this member in the cluster; it never changes once the node has data", text(func(c *Config) *string { return &c.NodeID })},
-		{"data_dir", "lancemaster-data", "directory of the journal and the state; created with mode 0700", text(func(c *Config) *string { return &c.DataDir })},
+		{"data_dir", "lancemaster-data", "directory of the journal and the state; created with mode 0700", path(func(c *Config) *string { return &c.DataDir })},
 		{"report.listen", "127.0.0.1:9020", "host:port on which backends report results", text(func(c *Config) *string { return &c.ReportListen })},
 		{"report.advertise", "", "host:port of the report service as backends reach it; default: the bound address", text(func(c *Config) *string { return &c.ReportAdvertise })},
 		{"report.protocol", "binary", "Thrift protocol of the report service: binary, compact, binary-framed or compact-framed", protocol(func(c *Config) *Protocol { return &c.ReportProtocol })},
@@ -34,7 +35,7 @@ func keys() []key {
 		{"admin.listen", "127.0.0.1:9021", "host:port on which the admin service listens, which the command line uses; or unix:/absolute/path, which only this node's user may connect to", text(func(c *Config) *string { return &c.AdminListen })},
 		{"admin.tls", "off", "TLS of the admin service: off, server, or mutual, for which callers need a certificate that names their role", word(func(c *Config) *string { return &c.AdminTLS }, tlsModes...)},
 		{"admin.auth", "none", "none: callers without a token or certificate may do everything, which only a loopback address allows; required: they may do nothing", word(func(c *Config) *string { return &c.AdminAuth }, "none", "required")},
-		{"admin.tokens_file", "", "absolute path of a file with this node's own tokens, NAME ROLE SHA256HEX a line, for the first steps and for a cluster without a leader; empty: none", text(func(c *Config) *string { return &c.TokensFile })},
+		{"admin.tokens_file", "", "absolute path of a file with this node's own tokens, NAME ROLE SHA256HEX a line, for the first steps and for a cluster without a leader; empty: none", path(func(c *Config) *string { return &c.TokensFile })},
 		{"http.listen", "127.0.0.1:8030", "host:port of /livez, /readyz and /metrics", text(func(c *Config) *string { return &c.HTTPListen })},
 		{"http.tls", "off", "TLS of the HTTP server: off, server, or mutual, for which all but /livez and /readyz need a certificate", word(func(c *Config) *string { return &c.HTTPTLS }, tlsModes...)},
 		{"http.debug_listen", "", "host:port of this machine's own on which profiles are served under /debug/pprof/; empty: nowhere", text(func(c *Config) *string { return &c.DebugListen })},
@@ -56,9 +57,9 @@ func keys() []key {
 		{"backend.protocol", "binary", "Thrift protocol towards backends: binary, compact, binary-framed or compact-framed", protocol(func(c *Config) *Protocol { return &c.BackendProtocol })},
 		{"backend.tls", "off", "TLS towards backends: off, server (they are verified), or mutual (this master shows its certificate too)", word(func(c *Config) *string { return &c.BackendTLS }, tlsModes...)},
 		{"refresh.tls", "off", "off, or mutual: refreshers reached over TLS that ask for a certificate are shown this node's; each catalog says whether TLS is used and which CAs are trusted", word(func(c *Config) *string { return &c.RefreshTLS }, "off", "mutual")},
-		{"tls.cert_file", "", "this node's certificate, PEM; read again when it changes", text(func(c *Config) *string { return &c.TLSCertFile })},
-		{"tls.key_file", "", "the certificate's private key, PEM, mode 0600", text(func(c *Config) *string { return &c.TLSKeyFile })},
-		{"tls.ca_file", "", "the CAs that others' certificates are held against, PEM", text(func(c *Config) *string { return &c.TLSCAFile })},
+		{"tls.cert_file", "", "this node's certificate, PEM; read again when it changes", path(func(c *Config) *string { return &c.TLSCertFile })},
+		{"tls.key_file", "", "the certificate's private key, PEM, mode 0600", path(func(c *Config) *string { return &c.TLSKeyFile })},
+		{"tls.ca_file", "", "the CAs that others' certificates are held against, PEM", path(func(c *Config) *string { return &c.TLSCAFile })},
 		{"log.level", "info", "debug, info, warn or error", level},
 		{"log.format", "text", "text or json", text(func(c *Config) *string { return &c.LogFormat })},
 		{"shutdown_timeout", "10s", "how long a stopping node may take to settle what is under way", duration(func(c *Config) *time.Duration { return &c.ShutdownTimeout })},
@@ -95,6 +96,18 @@ func envName(name string) string {
 
 func text(field func(*Config) *string) func(*Config, string) error {
 	return func(c *Config, v string) error { *field(c) = v; return nil }
+}
+
+// path takes the name of a file or a directory. Its fault does not repeat what was given, which may be what
+// belongs in the file.
+func path(field func(*Config) *string) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		if strings.ContainsAny(v, "\n\r\x00") {
+			return errors.New("is more than one line, and no path; name the file that holds it")
+		}
+		*field(c) = v
+		return nil
+	}
 }
 
 func duration(field func(*Config) *time.Duration) func(*Config, string) error {

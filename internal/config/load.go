@@ -36,7 +36,11 @@ func Load(path string, env []string, overrides map[string]string) (Config, error
 		l.put(name, overrides[name], SourceFlag, "--"+flagName(name))
 	}
 	for _, k := range keys() {
-		if err := k.set(&l.c, l.c.Values[k.name]); err != nil {
+		err := checkNoSecret(l.c.Values[k.name])
+		if err == nil {
+			err = k.set(&l.c, l.c.Values[k.name])
+		}
+		if err != nil {
 			l.fault(fmt.Errorf("%s (from %s): %w", k.name, l.c.Sources[k.name], err))
 			l.bad[k.name] = true
 		}
@@ -56,11 +60,12 @@ type loader struct {
 	known map[string]key
 	// bad are the keys whose value is not known, or not what was meant: what rests on them is not judged.
 	bad    map[string]bool
+	seen   map[string]bool // in the file
 	faults []error
 }
 
 func newLoader() *loader {
-	l := &loader{known: map[string]key{}, bad: map[string]bool{}, c: Config{Values: map[string]string{}, Sources: map[string]Source{}}}
+	l := &loader{known: map[string]key{}, bad: map[string]bool{}, seen: map[string]bool{}, c: Config{Values: map[string]string{}, Sources: map[string]Source{}}}
 	for _, k := range keys() {
 		l.known[k.name] = k
 		l.c.Values[k.name], l.c.Sources[k.name] = k.value, SourceDefault
@@ -157,19 +162,18 @@ func (l *loader) mapping(path, prefix string, n *yaml.Node) {
 		l.fault(fmt.Errorf("%s:%d: expected keys and values", path, n.Line))
 		return
 	}
-	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, v := n.Content[i], n.Content[i+1]
 		name := k.Value
 		if prefix != "" {
 			name = prefix + "." + k.Value
 		}
-		if seen[name] {
+		if l.seen[name] { // also when it is written once as a.b and once as b under a
 			l.fault(fmt.Errorf("%s:%d: key %.80q is given twice", path, k.Line, name))
 			l.bad[name] = true
 			continue
 		}
-		seen[name] = true
+		l.seen[name] = true
 		l.value(path, name, k, v)
 	}
 }

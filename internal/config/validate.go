@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -205,6 +206,18 @@ func (c *Config) validateOpen(fault faulter) {
 	case c.AdminTLS != "mutual" && c.AdminAuth != "required":
 		fault(on("admin.auth", "admin.listen", "admin.tls"), "is none, and %s can be reached from other machines; set admin.auth: required for tokens or admin.tls: mutual for certificates, or listen on 127.0.0.1", c.AdminListen)
 	}
+}
+
+// tokenText is the text of an access token, wherever it stands.
+var tokenText = regexp.MustCompile(`^lm_[A-Za-z0-9_-]{24,}$|lm_[A-Za-z0-9_-]{43}`)
+
+// checkNoSecret refuses a value that is a key or a token itself, where a file that holds it should be named.
+// It does not repeat it, and nothing looks at it any further: it would be in errors, logs and listings.
+func checkNoSecret(value string) error {
+	if strings.Contains(value, "-----BEGIN") || tokenText.MatchString(value) {
+		return errors.New("holds a key, a certificate or a token itself, which is not repeated here; put that into a file of mode 0600 and name the file, and take what was shown to others for known to them")
+	}
+	return nil
 }
 
 // CheckRef checks a reference to a secret without resolving it. The reference's
