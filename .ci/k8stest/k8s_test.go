@@ -161,3 +161,29 @@ func TestTheConfigurationIsAFileOfItsOwn(t *testing.T) {
 		}
 	}
 }
+
+// The recipe for certificates in the manifest names each host that a member is dialled by.
+func TestTheCertificatesRecipeCoversWhatIsDialled(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(manifests, "lancemaster.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, hosts, found := strings.Cut(string(text), "--host ")
+	if !found {
+		t.Fatal("no recipe")
+	}
+	hosts, _, _ = strings.Cut(hosts, "\n")
+	var advertised string
+	for _, e := range objects(t)["StatefulSet"].(*appsv1.StatefulSet).Spec.Template.Spec.Containers[0].Env {
+		if e.Name == "LANCEMASTER_REPORT_ADVERTISE" {
+			advertised, _, _ = strings.Cut(e.Value, ":")
+		}
+	}
+	// The recipe is for the namespace that the first lines of the file make.
+	advertised = strings.NewReplacer("$(LANCEMASTER_NODE_ID)", "lancemaster-0", "$(NAMESPACE)", "lancemaster").Replace(advertised)
+	for _, want := range []string{"lancemaster-0.lancemaster", advertised} {
+		if !slices.Contains(strings.Split(hosts, ","), want) {
+			t.Errorf("the recipe is for %s, without %s", hosts, want)
+		}
+	}
+}
