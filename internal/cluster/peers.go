@@ -93,7 +93,8 @@ type peers struct {
 	asking  map[string]bool
 	changed chan struct{} // closed at the next answer or failure
 	// soon makes the next round come at once.
-	soon chan struct{}
+	soon       chan struct{}
+	refreshing refreshing
 }
 
 func newPeers(c *Cluster) *peers {
@@ -160,10 +161,17 @@ func (p *peers) begin(id string) bool {
 func (p *peers) ask(ctx context.Context, m Member) {
 	before := time.Now()
 	s, identity, err := p.c.askStatus(ctx, m.ID, m.Address)
+	p.mu.Lock()
+	delete(p.asking, m.ID)
+	p.mu.Unlock()
+	p.learn(m, before, s, identity, err)
+}
+
+// learn keeps what a question that went out before came to, now.
+func (p *peers) learn(m Member, before time.Time, s status, identity peer.Identity, err error) {
 	after := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.asking, m.ID)
 	last := p.seen[m.ID]
 	if last.asked.After(before) {
 		return // somebody asked later, and has been answered

@@ -20,10 +20,10 @@ type MemberStatus struct {
 	// LastHeard is how long ago the member answered; negative: never.
 	LastHeard       time.Duration
 	RaftState       string
-	Applied         uint64
+	Applied         uint64 // as last heard
 	Version         string
 	Level, MaxLevel int32
-	// ClockDifference is how far this node's clock is ahead of the member's, where known.
+	// ClockDifference is how far this node's clock is ahead of the member's, where it answers.
 	ClockDifference *time.Duration
 	Report          Report
 	LastError       string
@@ -37,8 +37,12 @@ type Overview struct {
 	Warnings                  []string
 }
 
-// Overview tells what this node knows, without asking anybody.
-func (c *Cluster) Overview(context.Context) (Overview, error) {
+// Overview tells what this node knows, after it has asked the others, for half a second at most.
+func (c *Cluster) Overview(ctx context.Context) (Overview, error) {
+	c.peers.refresh(ctx)
+	if err := ctx.Err(); err != nil {
+		return Overview{}, err
+	}
 	var o Overview
 	reachable := 0
 	for _, s := range c.cfg.Raft.Servers() {
@@ -178,7 +182,7 @@ func (c *Cluster) describe(id string) MemberStatus {
 	m.Reachable, m.LastHeard = c.reachable(id), time.Since(s.at)
 	m.RaftState, m.Applied, m.Report = s.status.RaftState, s.status.Applied, s.status.Report
 	m.Version, m.Level, m.MaxLevel = s.identity.Version, s.identity.Level, s.identity.MaxLevel
-	if d, ok := c.clockDifference(s); ok {
+	if d, ok := c.clockDifference(s); ok && m.Reachable {
 		m.ClockDifference = &d
 	}
 	switch {
