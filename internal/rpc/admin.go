@@ -3,9 +3,11 @@ package rpc
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/lancemaster/lancemaster/gen-go/admin"
+	"github.com/lancemaster/lancemaster/internal/job"
 )
 
 // AdminConfig is what the admin service stands on.
@@ -65,8 +67,26 @@ func (a *Admin) InspectDataset(ctx context.Context, req *admin.TInspectDatasetRe
 		}
 		seen, err := a.cfg.Inspector.Inspect(c, in)
 		if err != nil {
-			return nil, inside(err)
+			return nil, inside(unreadable(c, in.DatasetURI, err))
 		}
 		return wireInspection(seen), nil
 	})
+}
+
+// unreadable gives one answer for all that can stand where a dataset should on the master's own disk. What
+// stands in its place is told to those only who may have the master read files as they like: others would
+// learn of any path whether it is there, and what it is.
+func unreadable(c call, uri string, err error) error {
+	refusal, ok := job.AsRefusal(err)
+	if !ok || refusal.Code != job.CodeDatasetMissing && refusal.Code != job.CodeDatasetUnreadable {
+		return err
+	}
+	at, badURI := job.NormalizeLocator(uri)
+	if p, known := PrincipalOf(c); known && p.Role.Includes(job.RoleOperate) || badURI != nil || !strings.HasPrefix(at, "file:") {
+		return err
+	}
+	return &job.Refusal{
+		Code: job.CodeDatasetMissing, Message: "no dataset can be read there on the disk of the leader",
+		Next: "check the URI; whoever has the role operate is told what is in the way",
+	}
 }

@@ -2,6 +2,8 @@ package rpc
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -147,4 +149,44 @@ func TestInspectDataset(t *testing.T) {
 	}
 	_, err = b.admin.InspectDataset(t.Context(), &admin.TInspectDatasetRequest{DatasetURI: ptr("file:///d")})
 	wantCode(t, err, admin.TAdminErrorCode_DATASET_MISSING)
+}
+
+// Whoever may only read is not told what stands on the leader's disk where no dataset is.
+func TestInspectDoesNotTellOfTheDisk(t *testing.T) {
+	b := newBench(t)
+	answers := func(role job.Role, uri string) map[string]bool {
+		seen := map[string]bool{}
+		for _, r := range []*job.Refusal{
+			{Code: job.CodeDatasetMissing, Message: "there is no folder", Next: "a"},
+			{Code: job.CodeDatasetMissing, Message: "there is no folder (a file of that name is in its place)", Next: "a"},
+			{Code: job.CodeDatasetMissing, Message: "there is no _versions/", Next: "a"},
+			{Code: job.CodeDatasetUnreadable, Message: "permission denied", Next: "b"},
+		} {
+			b.inspect = func(context.Context, InspectRequest) (Inspection, error) { return Inspection{}, r }
+			ctx := WithPrincipal(t.Context(), Principal{Name: "joe", Role: role, Verified: true})
+			_, err := b.admin.InspectDataset(ctx, &admin.TInspectDatasetRequest{DatasetURI: &uri})
+			if err == nil {
+				t.Fatal("inspected what is not there")
+			}
+			var told *admin.TAdminError
+			if !errors.As(err, &told) {
+				t.Fatal(err)
+			}
+			seen[fmt.Sprint(told.Code, told.Message, told.GetNextStep(), told.GetLeaderAddress())] = true
+		}
+		return seen
+	}
+	for _, role := range []job.Role{job.RoleRead, job.RoleSubmit} {
+		for _, uri := range []string{"file:///etc/shadow", "FILE:///etc", "/etc"} {
+			if seen := answers(role, uri); len(seen) != 1 {
+				t.Errorf("%s is told of %s %v", role, uri, seen)
+			}
+		}
+	}
+	if seen := answers(job.RoleOperate, "file:///d"); len(seen) != 4 {
+		t.Errorf("operate is told only %v", seen)
+	}
+	if seen := answers(job.RoleRead, "s3://b/d"); len(seen) != 4 {
+		t.Errorf("of what is not on the disk only %v is told", seen)
+	}
 }
