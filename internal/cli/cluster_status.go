@@ -16,9 +16,11 @@ func (a *cli) clusterStatusCmd() *cobra.Command {
 		Short: "Show the members, how far behind they are, and what is wrong",
 		Long: `Show the members as the leader knows them: who votes, how many entries of the log each has applied and how
 far that is behind, how long ago it was heard, and how far its clock is off. What is wrong stands below.
-The masters ask each other once in a second: all that is shown of another master is as old as CONTACT says,
-so one that works is a few entries behind in a busy moment. CLOCK is how far its clock is ahead (+) of that
-of the master that answers, to milliseconds.
+
+The master that answers asks the others first, and waits half a second for them: all that is shown of another
+is as old as CONTACT says, and one that works is at most a few entries behind. Of one that does not answer,
+APPLIED is what it told last, marked (last). CLOCK is how far a clock is ahead (+) of that of the master that
+answers.
 
 With --stale a master says what it knows by itself, which works without a leader too.
 
@@ -84,10 +86,13 @@ func memberState(m client.Member) string {
 	return m.State
 }
 
-// applied shows how far a member is behind the newest.
+// applied shows how far a member is behind the newest; of one that does not answer that is not known.
 func applied(m client.Member, newest int64) string {
-	if m.AppliedIndex == 0 && !m.Reachable {
-		return ""
+	if !m.Reachable && !m.ThisNode {
+		if m.AppliedIndex == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%d (last)", m.AppliedIndex)
 	}
 	if lag := newest - m.AppliedIndex; lag > 0 {
 		return fmt.Sprintf("%d (-%d)", m.AppliedIndex, lag)
