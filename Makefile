@@ -241,6 +241,7 @@ image-context: build
 	chmod 0777 '$(BIN)/image/lib/lancemaster'
 	cp '$(BIN)/lancemaster' '$(BIN)/lanceworker-stub' '$(BIN)/image/bin/'
 	cp "$${CA_BUNDLE:-/etc/ssl/certs/ca-certificates.crt}" '$(BIN)/image/ca-certificates.crt'
+	install -m 0644 deploy/docker/lancemaster.yaml '$(BIN)/image/lancemaster.yaml'
 
 .PHONY: image
 image: image-context ## Build the container image lancemaster:local (wants buildah or docker)

@@ -60,6 +60,17 @@ ended() {
 
 container=$(b from lancemaster:test)
 b run --isolation chroot "$container" -- /usr/bin/lanceworker-stub --version
+# A file that is mounted has the last word.
+shown() { b run --isolation chroot "$@" "$container" -- /usr/bin/lancemaster config show -o json | tr -d ' \n'; }
+printf 'data_dir: /var/lib/lancemaster/own\nhttp: {listen: "127.0.0.1:8099"}\n' >"$store/own.yaml"
+chmod 0644 "$store/own.yaml"
+for want in '"value":"0.0.0.0:8030"' '"value":"/var/lib/lancemaster/data"'; do
+  [[ $(shown) == *"$want"* ]] || { echo "image: without a file of its own a node's configuration has no $want" >&2; exit 1; }
+done
+for want in '"value":"127.0.0.1:8099"' '"value":"/var/lib/lancemaster/own"'; do
+  [[ $(shown --volume "$store/own.yaml:/etc/lancemaster/lancemaster.yaml:ro") == *"$want"* ]] ||
+    { echo "image: with a file of its own a node's configuration has no $want" >&2; exit 1; }
+done
 port=18930 # of the test's own, on this machine's loopback, which the container shares
 for uid in 65532:65532 12345:0; do
   echo "image: as user $uid"

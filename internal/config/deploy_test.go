@@ -46,23 +46,55 @@ func loads(t *testing.T, who, path string, env map[string]string) config.Config 
 	return c
 }
 
-// imageEnv is the environment that the image gives its programs.
-func imageEnv(t *testing.T) map[string]string {
+// imageFile is what the image starts with where nothing is mounted.
+const imageFile = "../../deploy/docker/lancemaster.yaml"
+
+// variables are those of ours that a Dockerfile or a unit sets.
+func variables(t *testing.T, path string) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile("../../deploy/docker/Dockerfile")
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := map[string]string{}
 	for word := range strings.FieldsSeq(string(text)) {
-		if name, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(name, "LANCEMASTER_") {
+		word = strings.TrimPrefix(strings.Trim(word, `"'`), "Environment=")
+		if name, value, ok := strings.Cut(strings.Trim(word, `"'`), "="); ok && strings.HasPrefix(name, "LANCEMASTER_") {
 			out[name] = value
 		}
 	}
-	if len(out) == 0 {
-		t.Fatal("the image sets nothing")
-	}
 	return out
+}
+
+// A file that somebody mounts or installs has the last word: neither image nor unit sets a key by a
+// variable, which would win over it without a word.
+func TestDeployedFilesAreNotOverruled(t *testing.T) {
+	const place = "/etc/lancemaster/lancemaster.yaml"
+	if got := variables(t, "../../deploy/docker/Dockerfile"); len(got) != 1 || got["LANCEMASTER_CONFIG"] != place {
+		t.Errorf("the image sets %v", got)
+	}
+	if got := variables(t, "../../deploy/systemd/lancemaster.service"); len(got) != 0 {
+		t.Errorf("the unit sets %v", got)
+	}
+	for path, line := range map[string]string{
+		"../../deploy/docker/Dockerfile":            "\nCOPY lancemaster.yaml " + place + "\n",
+		"../../deploy/systemd/lancemaster.service":  "\nExecStart=/usr/bin/lancemaster serve --config " + place + "\n",
+		"../../deploy/kubernetes/lancemaster.yaml":  "mountPath: " + place + ", subPath: lancemaster.yaml",
+		"../../deploy/systemd/lancemaster.sysusers": "/var/lib/lancemaster",
+	} {
+		if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), line) {
+			t.Errorf("%s has no %q; %v", path, line, err)
+		}
+	}
+	for path, want := range map[string]string{imageFile: "/var/lib/lancemaster/data", "../../deploy/systemd/lancemaster.yaml": "/var/lib/lancemaster"} {
+		c := loads(t, path, path, nil)
+		if c.DataDir != want || !c.Sets(config.SourceFile) {
+			t.Errorf("%s: the data is in %s, not %s", path, c.DataDir, want)
+		}
+	}
+	if c := loads(t, "image", imageFile, nil); config.Loopback(c.HTTPListen) || !config.Loopback(c.AdminListen) || c.LogFormat != "json" {
+		t.Errorf("in the image http listens on %s, admin on %s, and the log is %s", c.HTTPListen, c.AdminListen, c.LogFormat)
+	}
 }
 
 type service struct {
@@ -107,11 +139,7 @@ func TestDeployedWithCompose(t *testing.T) {
 		if s.Image != "lancemaster:local" || len(s.Entrypoint) > 0 {
 			continue
 		}
-		env := imageEnv(t)
-		for k, v := range s.Environment {
-			env[k] = v
-		}
-		masters[name] = loads(t, name, "", env)
+		masters[name] = loads(t, name, imageFile, s.Environment)
 		if len(s.Volumes) != 1 || !strings.HasPrefix(masters[name].DataDir, strings.SplitN(s.Volumes[0], ":", 2)[1]+"/") {
 			t.Errorf("%s: its data, %s, is not in its volume %v", name, masters[name].DataDir, s.Volumes)
 		}
@@ -178,7 +206,7 @@ func TestDeployedOnKubernetes(t *testing.T) {
 			set.Spec.Replicas, len(set.Spec.Template.Spec.Containers), len(node))
 	}
 	for _, pod := range []string{"lancemaster-0", "lancemaster-1", "lancemaster-2"} {
-		env := imageEnv(t)
+		env := map[string]string{}
 		for _, e := range set.Spec.Template.Spec.Containers[0].Env {
 			value := e.Value
 			for name, known := range env { // those before it, as Kubernetes has it
