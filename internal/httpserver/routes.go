@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -40,15 +41,27 @@ func (o Options) readyz(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusOK, "ok")
 		return
 	}
+	because := func(reason string) string {
+		if !o.views(r.TLS) {
+			return "; the reason is told to those who show a certificate"
+		}
+		return ": " + reason
+	}
 	if r.URL.Query().Has("standbyok") && o.Standby != nil {
 		if ok, why := o.Standby(); ok {
-			answer(w, http.StatusOK, "ok, as a standby: "+reason)
+			answer(w, http.StatusOK, "ok, as a standby"+because(reason))
 			return
 		} else if why != "" {
 			reason = why
 		}
 	}
-	answer(w, http.StatusServiceUnavailable, "not ready: "+reason)
+	answer(w, http.StatusServiceUnavailable, "not ready"+because(reason))
+}
+
+// views says whether a caller of what everybody may call may see details too. A probe without a certificate
+// is none that was refused.
+func (o Options) views(state *tls.ConnectionState) bool {
+	return o.Viewers == nil || state != nil && len(state.PeerCertificates) > 0 && o.Viewers(state) == nil
 }
 
 func (o Options) leader(w http.ResponseWriter, _ *http.Request) {

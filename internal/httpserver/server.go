@@ -47,8 +47,8 @@ type Options struct {
 	// Listen makes the listeners; default: TCP.
 	Listen func(ctx context.Context, network, address string) (net.Listener, error)
 	TLS    *tls.Config // nil: plain HTTP
-	// Viewers refuses /leader and /metrics, but not /livez and /readyz, at each request by the TLS connection
-	// that brought it; nil: everybody sees them. It is for a TLS that asks for certificates and does not
+	// Viewers refuses /leader and /metrics, and the reasons that /readyz gives, but not /livez and /readyz, at
+	// each request by the TLS connection that brought it; nil: everybody sees them. It is for a TLS that asks for certificates and does not
 	// require them, since probes often have none.
 	Viewers func(*tls.ConnectionState) error
 	// HandshakeFailed is told of each TLS handshake that failed; it may be nil.

@@ -142,9 +142,18 @@ func TestDetailsAreForWhoShowsACertificate(t *testing.T) {
 		}
 		return nil
 	}
-	s := start(t, httpserver.Options{TLS: config, Viewers: viewers, HandshakeFailed: func() { broken.Add(1) }, Leader: func() (httpserver.Leader, bool) { return httpserver.Leader{NodeID: "m"}, true }})
+	const detail = "the leader is m at 10.0.0.1:9010"
+	s := start(t, httpserver.Options{TLS: config, Viewers: viewers, Ready: func() (bool, string) { return false, detail }, HandshakeFailed: func() { broken.Add(1) }, Leader: func() (httpserver.Leader, bool) { return httpserver.Leader{NodeID: "m"}, true }})
 	bare := client.Client(tlsconf.Expect{})
 	bare.GetClientCertificate = nil
+	for _, path := range []string{"/readyz", "/readyz?standbyok"} {
+		for c, told := range map[*http.Client]bool{httpsClient(t, bare): false, httpsClient(t, client.Client(tlsconf.Expect{})): true} {
+			_, body, _, err := fetch(t, c, "https://"+s.Addr()+path)
+			if err != nil || !strings.HasPrefix(body, "not ready") || strings.Contains(body, detail) != told {
+				t.Errorf("%s, with a certificate %v: %q, %v", path, told, body, err)
+			}
+		}
+	}
 	for path, want := range map[string][2]int{
 		"/livez": {200, 200}, "/readyz": {503, 503}, "/leader": {403, 200}, "/metrics": {403, 200},
 	} {
