@@ -76,6 +76,8 @@ func TestRefusalsNameTheKey(t *testing.T) {
 		{"port", "", map[string]string{"http.listen": "127.0.0.1:99999"}, []string{"has no valid port"}},
 		{"same port", "", map[string]string{"http.listen": "127.0.0.1:9020"}, []string{"127.0.0.1:9020 is taken by report.listen"}},
 		{"every interface", "", map[string]string{"report.listen": "0.0.0.0:9020"}, []string{"report.advertise: is needed"}},
+		{"every interface told to backends", "", map[string]string{"report.listen": "0.0.0.0:9020", "report.advertise": "0.0.0.0:9020"}, []string{`report.advertise: "0.0.0.0:9020" is no address that others can reach`}},
+		{"every interface told to members", "", map[string]string{"raft.advertise": "[::]:9010"}, []string{`raft.advertise: "[::]:9010" is no address that others can reach`}},
 		{"node id", "", map[string]string{"node_id": "a b"}, []string{"node_id: "}},
 		{"cluster id", "", map[string]string{"cluster.id": "2147483648"}, []string{"cluster.id (from flag)"}},
 		{"protocol", "", map[string]string{"backend.protocol": "json"}, []string{`"json" is not binary`}},

@@ -45,11 +45,13 @@ func (c *Config) faults(bad map[string]bool) (faults []error) {
 	if err := CheckRef(c.BackendTokenRef); c.BackendTokenRef != "" && err != nil {
 		fault(on("backend.token"), "%v", err)
 	}
-	if c.LogFormat != "text" && c.LogFormat != "json" {
+	if !slices.Contains(logFormats, c.LogFormat) {
 		fault(on("log.format"), "%q is not text or json", c.LogFormat)
 	}
 	return faults
 }
+
+var logFormats = []string{"text", "json"}
 
 // faulter takes a fault of the first of some keys, which rests on all of them.
 type faulter func(keys []string, format string, args ...any)
@@ -104,6 +106,8 @@ func (c *Config) validateListeners(fault faulter) {
 		if a.value != "" {
 			if _, err := checkAddress(a.value, false); err != nil {
 				fault(on(a.key), "%v", err)
+			} else if unspecified(a.value) {
+				fault(on(a.key), "%q is no address that others can reach; say how they reach this node", a.value)
 			}
 		} else if unspecified(a.listen) {
 			fault(a.rests, "is needed because the service listens on every interface (%s); say how others reach this node", a.listen)
