@@ -105,6 +105,27 @@ type service struct {
 	Entrypoint  []string
 }
 
+// What the documentation has a master with certificates set is what one starts with, and others are told
+// only of addresses that they can reach.
+func TestDeployedWithCertificates(t *testing.T) {
+	text, err := os.ReadFile("../../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, example, _ := strings.Cut(string(text), "On master m1")
+	_, example, _ = strings.Cut(example, "```yaml\n")
+	example, _, found := strings.Cut(example, "```")
+	if !found {
+		t.Fatal("there is no example")
+	}
+	c := loads(t, "m1", file(t, example), map[string]string{"LANCEMASTER_NODE_ID": "m1"})
+	for what, address := range map[string]string{"report.listen": c.ReportListen, "report.advertise": c.ReportAdvertise, "raft.listen": c.RaftListen, "raft.advertise": c.RaftAdvertise} {
+		if address == "" || config.Loopback(address) {
+			t.Errorf("%s is %q", what, address)
+		}
+	}
+}
+
 // Each master of the compose file starts with what it is given, all of them agree, and what is mounted
 // is there.
 func TestDeployedWithCompose(t *testing.T) {
