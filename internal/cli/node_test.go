@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -180,5 +181,52 @@ func TestServeHasEveryKey(t *testing.T) {
 		if !strings.Contains(help, "--"+f.Name+" ") {
 			t.Errorf("serve has no flag --%s", f.Name)
 		}
+	}
+}
+
+// With a log of JSON all that a master says is JSON, also why it does not start.
+func TestAFailedStartIsInTheLog(t *testing.T) {
+	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	busy := append([]string{"--data-dir", filepath.Join(t.TempDir(), "data")}, anyPorts...)
+	busy = append(busy, "--http-listen", taken.Addr().String())
+	for name, tc := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"a port that is taken":            {busy, []string{"http.listen"}},
+		"a faulty configuration":          {[]string{"--node-id", "a b", "--report-listen", "nowhere"}, []string{"node_id", "report.listen"}},
+		"a file that is not there":        {[]string{"--backend-tls", "server", "--tls-ca-file", "/nothing/ca.crt", "--data-dir", filepath.Join(t.TempDir(), "data")}, []string{"/nothing/ca.crt"}},
+		"a data directory that is a file": {append([]string{"--data-dir", "node_test.go"}, anyPorts...), []string{"node_test.go"}},
+	} {
+		status, out, errs := newSession(t).lancemaster(t, append([]string{"serve", "--log-format", "json"}, tc.args...)...)
+		if status != exitFailed || out != "" {
+			t.Errorf("%s: %d, %q", name, status, out)
+		}
+		var faults strings.Builder
+		for line := range strings.Lines(errs) {
+			var entry struct{ Level, Error string }
+			if err := json.Unmarshal([]byte(line), &entry); err != nil {
+				t.Errorf("%s: %q is no JSON", name, line)
+			}
+			if entry.Level == "ERROR" {
+				faults.WriteString(entry.Error + "\n")
+			}
+		}
+		for _, want := range tc.want {
+			if !strings.Contains(faults.String(), want) {
+				t.Errorf("%s: %q is not logged: %s", name, want, errs)
+			}
+		}
+	}
+	status, _, errs := newSession(t).lancemaster(t, "serve", "--node-id", "a b")
+	if status != exitFailed || !strings.HasPrefix(errs, "lancemaster: node_id") {
+		t.Errorf("with a log of text: %d, %s", status, errs)
+	}
+	if _, _, errs = newSession(t).lancemaster(t, "serve", "--log-format", "xml"); !strings.HasPrefix(errs, "lancemaster: log.format") {
+		t.Errorf("with a format that is none: %s", errs)
 	}
 }

@@ -43,10 +43,10 @@ func (a *cli) serveCmd() *cobra.Command {
 			return err
 		}
 		cfg, err := load()
-		if err != nil {
-			return err
+		if err == nil {
+			err = a.serve(ctx, cfg, load)
 		}
-		return a.serve(ctx, cfg, load)
+		return a.inTheLog(cfg.LogFormat, err)
 	})
 	load = a.configuration(cmd)
 	return cmd
@@ -74,6 +74,19 @@ func configurationFile() string {
 		fmt.Fprintf(&out, "%s%s: %s\n", indent, key, value)
 	}
 	return out.String()
+}
+
+// inTheLog logs why a master did not start or could not go on, where the log is of JSON: whoever collects it
+// reads nothing else. A log of text takes the lines that every command's failure is told in.
+func (a *cli) inTheLog(format string, err error) error {
+	if err == nil || format != "json" {
+		return err
+	}
+	log := nodeLogger(a.Err, slog.LevelError, format)
+	for _, e := range parts(err) {
+		log.Error("the master did not start, or ends", "error", e.Error())
+	}
+	return &statusError{status: exitFailed}
 }
 
 func (a *cli) serve(ctx context.Context, cfg config.Config, load func() (config.Config, error)) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sort"
 	"strings"
 
@@ -22,7 +23,8 @@ const maxFaults = 50
 // Load reads the configuration: defaults, then the file at path (none when path
 // is empty), then the environment (as from os.Environ), then overrides by dotted
 // key. Every fault that can be known is reported, each naming its key and source; of a
-// file that cannot be read or is not YAML, only that.
+// file that cannot be read or is not YAML, only that. Of a faulty configuration nothing is
+// returned but the format of the log, where that is not at fault, for telling the faults in it.
 func Load(path string, env []string, overrides map[string]string) (Config, error) {
 	l := newLoader()
 	l.c.File = path
@@ -49,7 +51,11 @@ func Load(path string, env []string, overrides map[string]string) (Config, error
 		l.fault(err)
 	}
 	if len(l.faults) > 0 {
-		return Config{}, l.err()
+		none := Config{}
+		if slices.Contains(logFormats, l.c.LogFormat) && !l.bad["log.format"] {
+			none.LogFormat = l.c.LogFormat
+		}
+		return none, l.err()
 	}
 	return l.c, nil
 }
