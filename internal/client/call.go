@@ -159,26 +159,8 @@ func (r *round) run(ctx context.Context) (last *Error, done bool) {
 			}
 			return nil, true
 		}
-		switch {
-		case v == final && e.Code == codeUnauthenticated && r.op.only == "":
-			// Nothing was done, and what is amiss may be this master's: it trusts other CAs than the rest, or
-			// has not heard of a token yet. It is not asked again.
-			r.refused = append(r.refused, address)
-			r.stranger = cmp.Or(r.stranger, e)
-		case v == final:
+		if r.settled(e, v, address) {
 			return e, true
-		case v == ambiguous && r.op.kind != reading && e.Code != CodeUnavailable:
-			if r.lost == nil {
-				r.lost = e
-			}
-			if r.op.kind == once {
-				return e, true
-			}
-		case v == ambiguous && r.op.kind == once: // an answer, which says that nothing was done
-			return e, true
-		case e.Code == CodeNotLeader:
-			r.answered = true
-			r.follow(e.leader)
 		}
 		r.answered = r.answered || e.perhapsMaster()
 		onlyHangups = onlyHangups && e.strange()
@@ -193,6 +175,32 @@ func (r *round) run(ctx context.Context) (last *Error, done bool) {
 		r.hangups = 0 // to learn what became of a change is worth the longer wait
 	}
 	return cmp.Or(last, r.stranger), false
+}
+
+// settled takes in a failure, and reports whether nobody else is to be asked.
+func (r *round) settled(e *Error, v verdict, address string) bool {
+	switch {
+	case v == final && e.Code == codeUnauthenticated && r.op.only == "":
+		// Nothing was done, and what is amiss may be this master's: it trusts other CAs than the rest, or
+		// has not heard of a token yet. It is not asked again.
+		r.refused = append(r.refused, address)
+		r.stranger = cmp.Or(r.stranger, e)
+	case v == final:
+		return true
+	case v == ambiguous && r.op.kind != reading && e.Code != CodeUnavailable:
+		if r.lost == nil {
+			r.lost = e
+		}
+		if r.op.kind == once {
+			return true
+		}
+	case v == ambiguous && r.op.kind == once: // an answer, which says that nothing was done
+		return true
+	case e.Code == CodeNotLeader:
+		r.answered = true
+		r.follow(e.leader)
+	}
+	return false
 }
 
 // perhapsMaster reports whether a master may have been there that serves soon.
@@ -290,21 +298,24 @@ func (c *Client) attempt(ctx context.Context, address string, op operation, f ca
 				return nil, final
 			}
 			if k.fit || over(attemptCtx) {
-				return judge(ctx, attemptCtx, address, err)
+				e, v := judge(ctx, attemptCtx, address, err)
+				return c.unshown(e, address, k.withheld), v
 			}
 			// The peer closed the connection while it was idle, most likely.
 		}
 	}
 	k, err := c.dial(attemptCtx, address)
 	if err != nil {
-		return notSent(ctx, address, err)
+		e, v := notSent(ctx, address, err)
+		return c.unshown(e, address, false), v
 	}
 	err = k.use(attemptCtx, f)
 	c.giveBack(address, k)
 	if err == nil {
 		return nil, final
 	}
-	return judge(ctx, attemptCtx, address, err)
+	e, v := judge(ctx, attemptCtx, address, err)
+	return c.unshown(e, address, k.withheld), v
 }
 
 // over reports whether ctx has ended, or is about to: a socket's deadline can strike

@@ -20,6 +20,8 @@ type conn struct {
 	service *admin.AdminServiceClient
 	fit     bool // its last call left it fit for another
 	idleAt  time.Time
+	// withheld says that the caller has a certificate, and that it was not shown.
+	withheld bool
 }
 
 // dial connects to address within the context's and the configuration's bounds.
@@ -27,13 +29,17 @@ type conn struct {
 func (c *Client) dial(ctx context.Context, address string) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.DialTimeout)
 	defer cancel()
+	var withheld bool
 	n, err := thriftnet.Dial(ctx, address, thriftnet.ClientConfig{
-		TLS: c.cfg.TLS, Dial: c.cfg.Dial, MaxMessage: maxReply, MaxContainer: maxContainer,
+		TLS: presenting(c.cfg.TLS, &withheld), Dial: c.cfg.Dial, MaxMessage: maxReply, MaxContainer: maxContainer,
 	})
+	if err != nil && withheld {
+		return nil, &withheldError{err}
+	}
 	if err != nil {
 		return nil, err
 	}
-	return &conn{net: n, service: admin.NewAdminServiceClient(n)}, nil
+	return &conn{net: n, service: admin.NewAdminServiceClient(n), withheld: withheld}, nil
 }
 
 // use runs one call on the connection.

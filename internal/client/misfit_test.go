@@ -35,13 +35,25 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
+// named has another name than those of newAuthority.
+func (a *authority) named(name string) *authority {
+	a.key, a.cert = (&authority{t: a.t}).issue(&x509.Certificate{
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	})
+	return a
+}
+
 func (a *authority) issue(c *x509.Certificate) (*ecdsa.PrivateKey, *x509.Certificate) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	c.SerialNumber, c.Subject = big.NewInt(time.Now().UnixNano()), pkix.Name{CommonName: "test"}
+	c.SerialNumber = big.NewInt(time.Now().UnixNano())
+	if c.Subject.CommonName == "" {
+		c.Subject.CommonName = "test"
+	}
 	signer, parent := a.key, a.cert
 	if signer == nil {
 		signer, parent = key, c
@@ -174,5 +186,48 @@ func TestAChangeThatTLSKeptOut(t *testing.T) {
 	wantCode(t, err, client.CodeUnreachable)
 	if count(mutual) != 0 {
 		t.Errorf("%d calls were served", count(mutual))
+	}
+}
+
+// TestACertificateThatIsNotShown: TLS shows no certificate whose CA the other end does not accept. The caller
+// has given one, and is told why it did not count, whether one must be shown or a master asks for who calls.
+func TestACertificateThatIsNotShown(t *testing.T) {
+	ca, other := newAuthority(t), newAuthority(t).named("another")
+	server := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{ca.pair("127.0.0.1", time.Hour)}, ClientCAs: ca.pool()}
+	for _, tt := range []struct {
+		name  string
+		asks  tls.ClientAuthType
+		most  uint16
+		token string
+		given tls.Certificate
+		code  string
+		says  string
+		next  string
+	}{
+		{"needed", tls.RequireAndVerifyClientCert, 0, "", other.pair("ada", time.Hour), client.CodeUnreachable, "your certificate was not shown", "tls.ca_file"},
+		{"needed, TLS 1.2", tls.RequireAndVerifyClientCert, tls.VersionTLS12, "", other.pair("ada", time.Hour), client.CodeUnreachable, "your certificate was not shown", "tls.ca_file"},
+		{"asked for", tls.VerifyClientCertIfGiven, 0, "", other.pair("ada", time.Hour), "UNAUTHENTICATED", "your certificate was not shown", "tls.ca_file"},
+		{"a token is what is wrong", tls.VerifyClientCertIfGiven, 0, "lm_wrong", other.pair("ada", time.Hour), "UNAUTHENTICATED", "who are you", "say it"},
+		{"it was shown", tls.VerifyClientCertIfGiven, 0, "", ca.pair("ada", time.Hour), "UNAUTHENTICATED", "who are you", "say it"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := server.Clone()
+			cfg.ClientAuth, cfg.MaxVersion = tt.asks, tt.most
+			s := clienttest.NewTLS(t, cfg)
+			s.Script("getJob", clienttest.Behavior{Refusal: &clienttest.Refusal{Code: "UNAUTHENTICATED", Message: "who are you", Next: "say it"}})
+			c, err := client.New(client.Config{
+				Addresses: []string{s.Addr()}, Name: "ada", Token: tt.token,
+				TLS: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: ca.pool(), Certificates: []tls.Certificate{tt.given}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			_, err = c.Job(t.Context(), 1)
+			e := theError(t, err, tt.code)
+			if !strings.Contains(e.Message, tt.says) || !strings.Contains(e.Next, tt.next) {
+				t.Errorf("it says %q and next %q; want %q and %q", e.Message, e.Next, tt.says, tt.next)
+			}
+		})
 	}
 }

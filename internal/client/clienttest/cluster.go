@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lancemaster/lancemaster/gen-go/admin"
@@ -61,6 +62,16 @@ func (s *Server) Alone(httpAddress string) {
 	st.AdminAddress, st.HTTPAddress = s.Addr(), httpAddress
 	m.AdminAddress, m.HTTPAddress = s.Addr(), httpAddress
 	s.w.status, s.w.cluster.members, s.w.cluster.warnings, s.w.cluster.voters = &st, []*admin.TClusterMember{&m}, nil, 1
+}
+
+// ReportsAt makes the leader tell backends to report to an address.
+func (s *Server) ReportsAt(address string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	members := slices.Clone(s.w.cluster.members)
+	leader := *members[0]
+	leader.ReportAddress, members[0] = address, &leader
+	s.w.cluster.members = members
 }
 
 // AddToken adds an access token.
