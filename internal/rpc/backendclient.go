@@ -5,11 +5,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/apache/thrift/lib/go/thrift"
@@ -75,7 +77,23 @@ func (b *BackendClient) dial(ctx context.Context, host string, port int32) (*thr
 	if b.tls != nil {
 		cfg.TLS = b.tls()
 	}
-	return thriftnet.Dial(ctx, net.JoinHostPort(host, strconv.Itoa(int(port))), cfg)
+	c, err := thriftnet.Dial(ctx, net.JoinHostPort(host, strconv.Itoa(int(port))), cfg)
+	if err != nil && cfg.TLS != nil {
+		return nil, noTLS(err)
+	}
+	return c, err
+}
+
+// noTLS says of a TLS handshake that was answered with something else, or with nothing, what that means.
+func noTLS(err error) error {
+	var record tls.RecordHeaderError
+	switch {
+	case errors.As(err, &record):
+		return fmt.Errorf("no TLS is spoken there, and backend.tls asks for it: %w", err)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+		return fmt.Errorf("the backend closed the connection on TLS, which backend.tls asks for and it does not speak, most likely: %w", err)
+	}
+	return err
 }
 
 // Submit sends the invocation and returns the backend's complete answer, whatever its status number.

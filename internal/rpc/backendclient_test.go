@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -438,6 +439,24 @@ func TestCleanText(t *testing.T) {
 	} {
 		if got := cleanText(c.text, c.most); got != c.want {
 			t.Errorf("cleanText(%q, %d) = %q, want %q", c.text, c.most, got, c.want)
+		}
+	}
+}
+
+// A backend that speaks no TLS where it is asked for is said to speak none, whatever it answers with.
+func TestBackendWithoutTLS(t *testing.T) {
+	client := NewBackendClient(BackendClientConfig{TLS: func() *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS12} }})
+	for name, tc := range map[string]struct {
+		serve func(net.Conn)
+		says  string
+	}{
+		"it hangs up": {func(net.Conn) {}, "the backend closed the connection on TLS"},
+		"it reads the hello as a message and hangs up": {func(c net.Conn) { _, _ = c.Read(make([]byte, 8<<10)) }, "the backend closed the connection on TLS"},
+		"it answers with something else":               {func(c net.Conn) { _, _ = c.Write([]byte("something else")) }, "no TLS is spoken there"},
+	} {
+		_, err := client.Heartbeat(t.Context(), wild(t, tc.serve), job.HeartbeatRequest{})
+		if err == nil || !strings.Contains(err.Error(), "cannot connect: "+tc.says) || !strings.Contains(err.Error(), "backend.tls") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
