@@ -217,11 +217,19 @@ func (r *Received) receivePages(head []byte, snapshot io.Reader) (err error) {
 func copyPages(w io.Writer, head []byte, h Header, snapshot io.Reader) error {
 	sum := sha256.New()
 	sum.Write(head)
-	if _, err := io.CopyN(io.MultiWriter(w, sum), snapshot, h.Size); err != nil {
+	n, err := io.CopyN(io.MultiWriter(w, sum), snapshot, h.Size)
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("it is cut off: %d of the %d bytes of its pages are there", n, h.Size)
+	}
+	if err != nil {
 		return fmt.Errorf("its pages cannot be copied: %w", err)
 	}
 	trailer := make([]byte, sha256.Size)
-	if _, err := io.ReadFull(snapshot, trailer); err != nil {
+	_, err = io.ReadFull(snapshot, trailer)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("it is cut off: its checksum cannot be read")
+	}
+	if err != nil {
 		return fmt.Errorf("its checksum cannot be read: %w", err)
 	}
 	if !bytes.Equal(trailer, sum.Sum(nil)) {
