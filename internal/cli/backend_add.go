@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lancemaster/lancemaster/internal/client"
+	"github.com/lancemaster/lancemaster/internal/config"
 )
 
 func (a *cli) backendAddCmd() *cobra.Command {
@@ -18,7 +20,8 @@ func (a *cli) backendAddCmd() *cobra.Command {
 		Use:   "add HOST",
 		Short: "Register a backend",
 		Long: `Register a backend under a new id. The leader's heartbeats begin at once; jobs are sent to it when it
-answers them. An address has one id, and an id's address never changes.
+answers them. An address has one id, and an id's address never changes. A backend on another machine must
+reach the masters' report.advertise; a master that tells it a loopback address is warned of on stderr.
 
 ` + exitPlain,
 		Example: `  lancemaster backend add 10.0.0.7
@@ -45,7 +48,11 @@ answers them. An address has one id, and an id's address never changes.
 			if err != nil {
 				return err
 			}
-			return a.printBackend(stored)
+			if err := a.printBackend(stored); err != nil {
+				return err
+			}
+			a.warnOfReports(ctx, c, stored)
+			return nil
 		})
 	})
 	f := cmd.Flags()
@@ -53,6 +60,22 @@ answers them. An address has one id, and an id's address never changes.
 	f.IntVar(&b.HeartbeatPort, "heartbeat-port", 9050, "port that answers heartbeats")
 	f.StringArrayVar(&labels, "label", nil, "KEY=VALUE, a note on the backend; may be repeated")
 	return cmd
+}
+
+// warnOfReports says so where a backend on another machine is told to report to a loopback address. That
+// it cannot be found out is no fault of what was done: the doctor finds it too.
+func (a *cli) warnOfReports(ctx context.Context, c *client.Client, b *client.Backend) {
+	if config.Loopback(hostPort(b.Host, b.Port)) {
+		return
+	}
+	k, err := c.Cluster(ctx)
+	if err != nil {
+		return
+	}
+	if who, _ := unreportable(k.Members, b); who != "" {
+		fmt.Fprintf(a.Err, "warning: it is told to report to a loopback address, so that its jobs end UNKNOWN unless it runs on that master's machine: %s\nnext: %s\n",
+			clean(who), reachReports)
+	}
 }
 
 func hostPort(host string, port int32) string { return net.JoinHostPort(host, strconv.Itoa(int(port))) }

@@ -37,6 +37,7 @@ func (e *evidence) judged() checks {
 	e.judgeCertificates(&l)
 	e.judgePages(&l)
 	e.judgeBackends(&l)
+	e.judgeReports(&l)
 	e.judgeJobs(&l)
 	if e.clusterErr != nil && len(e.masters) > 0 {
 		l.add(doctorNote, "backends", "run this again when there is a leader", "they, jobs and settings were not looked at: only the leader knows how they are")

@@ -232,6 +232,14 @@ func TestDoctorFindsFaults(t *testing.T) {
 		{"warn refreshes: 1 waits for a refresh that failed, the oldest is job 2; next: ", func(e *evidence) { e.refreshing = e.unknown }},
 		{"warn PENDING jobs: 1 waits to be sent, the oldest is job 5, since 19m55s; next: ", func(e *evidence) { e.now = noon.Add(10 * time.Minute) }},
 		{"ok PENDING jobs: none waits", func(e *evidence) { e.pending = &client.JobPage{} }},
+		{"FAIL backend 1: 10.0.0.7:9060 is told to report to a loopback address, so that its jobs end UNKNOWN unless it runs on that master's machine: master-1 tells 127.0.0.1:9020; next: set report.listen", func(e *evidence) {
+			e.cluster.Members[0].ReportAddress = "127.0.0.1:9020"
+		}},
+		{"warn backend 1: 10.0.0.7:9060 is told to report to a loopback address, so that its jobs end UNKNOWN unless it runs on that master's machine: m2 tells [::1]:9020; next: set report.listen", func(e *evidence) {
+			m := member("m2")
+			m.ReportAddress = "[::1]:9020"
+			e.cluster.Members = append(e.cluster.Members, m)
+		}},
 		{"FAIL backends: the leader was asked for them in vain: not allowed; next: ", func(e *evidence) { e.missed["backends"] = errors.New("not allowed") }},
 	} {
 		e := examined(t)
@@ -325,5 +333,19 @@ func TestDoctorWithTLS(t *testing.T) {
 	until := h.Certificate().NotAfter.UTC().Format(time.RFC3339)
 	if status != exitOK || !strings.Contains(out.String(), "certificates") || !strings.Contains(out.String(), "50% of the data") {
 		t.Errorf("exit %d, the certificate is good until %s\n%s", status, until, out.String())
+	}
+}
+
+// A backend on the master's own machine finds it at a loopback address.
+func TestReportsOnOneMachineAreFine(t *testing.T) {
+	m := client.Member{NodeID: "m1", Address: "10.0.0.1:9010", ReportAddress: "127.0.0.1:9020", Leader: true}
+	for host, want := range map[string]bool{"127.0.0.1": false, "localhost": false, "::1": false, "10.0.0.1": false, "10.0.0.2": true, "worker": true} {
+		if who, leads := unreportable([]client.Member{m}, &client.Backend{Host: host, Port: 9060}); (who != "") != want || leads != want {
+			t.Errorf("%s: %q, of the leader %v", host, who, leads)
+		}
+	}
+	m.ReportAddress = "m1.example.com:9020"
+	if who, _ := unreportable([]client.Member{m}, &client.Backend{Host: "worker", Port: 9060}); who != "" {
+		t.Errorf("told of %s", who)
 	}
 }

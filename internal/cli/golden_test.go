@@ -213,6 +213,8 @@ func (s *session) direct(t *testing.T, directive string, all []string) {
 			t.Fatal(err)
 		}
 		s.server.Follower(first, index, ms)
+	case "reports":
+		s.server.ReportsAt(first)
 	case "token":
 		s.server.AddToken(first, rest2)
 	case "quarantined":

@@ -58,6 +58,9 @@ func (a *cli) offline(cmd *cobra.Command, v *offlineFlags) (app.Offline, config.
 			overrides[key] = value
 		}
 	}
+	if v.advertise != "" && nowhere(v.advertise) {
+		return fail(noAddress(v.advertise))
+	}
 	cfg, err := config.Load(v.file, a.env, overrides)
 	if err != nil {
 		return fail(err)
@@ -74,13 +77,23 @@ func (a *cli) offline(cmd *cobra.Command, v *offlineFlags) (app.Offline, config.
 	if address == "" {
 		address = cfg.RaftListen
 	}
-	if host, port, err := net.SplitHostPort(address); err != nil || port == "0" || strings.Trim(host, ":0.") == "" {
-		return fail(usagef("%q is no address at which other members reach this node; name it with --raft-advertise", address))
+	if nowhere(address) {
+		return fail(noAddress(address))
 	}
 	return app.Offline{
 		DataDir: cfg.DataDir, NodeID: cfg.NodeID, Address: address, Incarnation: v.incarnation,
 		Logger: nodeLogger(a.Err, max(cfg.LogLevel, slog.LevelWarn), cfg.LogFormat),
 	}, cfg, nil
+}
+
+// nowhere reports whether an address names no port of any host's.
+func nowhere(address string) bool {
+	host, port, err := net.SplitHostPort(address)
+	return err != nil || port == "0" || strings.Trim(host, ":0.") == ""
+}
+
+func noAddress(address string) error {
+	return usagef("%q is no address at which other members reach this node; name it with --raft-advertise", address)
 }
 
 // refuseCalling refuses what only a command that calls masters understands.
