@@ -11,6 +11,7 @@ import (
 	"golang.org/x/text/language"
 
 	"github.com/lancemaster/lancemaster/internal/job"
+	"github.com/lancemaster/lancemaster/internal/lance"
 )
 
 // maxContract bounds a schema contract, in bytes.
@@ -71,6 +72,14 @@ func parseContract(text string) (contract, error) {
 	if f.ID == nil || *f.ID < 0 || f.Nullable == nil || f.Name == "" || len(f.Name) > job.MaxName {
 		return refuse("fid (0 or more), nn and nul are required")
 	}
+	if !known(f.Type) {
+		if spelling := lance.ParseLogicalType(f.Type).Spelling(); spelling != "" {
+			next = fmt.Sprintf("write %s: that is how a contract spells what the manifest calls %s", spelling, f.Type)
+		} else {
+			next = "docs/schema-contract.md has the types, such as int64, utf8 and timestamp<us,tz=\"UTC\">"
+		}
+		return refuse("nt %q is no type of a contract", f.Type)
+	}
 	vector := f.Type == "fixed_size_list"
 	if vector != (f.Dimension > 0) || vector != (f.Element != "") || vector != (f.ElementNullable != nil) {
 		return refuse("fsd, vet and ven go with nt fixed_size_list, all three, and with no other type")
@@ -99,6 +108,16 @@ var admits = map[job.IndexType]struct {
 }{
 	job.IndexBTree:  {[]*regexp.Regexp{integral, floating, decimal, text, date, timestamp}, "integral, floating, decimal, string (utf8), date and timestamp"},
 	job.IndexBitmap: {[]*regexp.Regexp{boolean, integral, text, date}, "boolean (bool), integral, string (utf8) and date"},
+}
+
+// known reports whether a contract can have a type.
+func known(spelling string) bool {
+	for _, t := range []*regexp.Regexp{integral, floating, decimal, text, date, timestamp, boolean} {
+		if t.MatchString(spelling) {
+			return true
+		}
+	}
+	return spelling == "fixed_size_list"
 }
 
 // checkColumn holds the column of a contract against index type, properties and

@@ -319,7 +319,7 @@ func TestRefusalsLeaveNothingBehind(t *testing.T) {
 		"contract, type in other words": {far(func(s *job.Submission) {
 			s.IndexType, s.Properties = "bitmap", nil
 			s.CallerSnapshot.SchemaContract = `{"scv":1,"flds":[{"fid":1,"nn":"vec","nt":"string","nul":false}]}`
-		}), job.CodeColumn, "string (utf8)"},
+		}), job.CodeInvalid, "write utf8"},
 		"stored name on CREATE": {far(func(s *job.Submission) { s.CallerSnapshot.StoredIndexName = "demo_vec" }), job.CodeInvalid, "CREATE takes no"},
 		"stored name of another": {far(func(s *job.Submission) {
 			s.Mutation, s.CallerSnapshot.StoredIndexName = job.MutationReplace, "other"
