@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -26,6 +27,17 @@ func (a *cli) accessFlags(f *pflag.FlagSet) {
 	f.StringVar(&a.access.cert, "tls-cert", a.getenv("LANCEMASTER_TLS_CERT", ""), "speak TLS; PEM file of your certificate; LANCEMASTER_TLS_CERT gives the default")
 	f.StringVar(&a.access.key, "tls-key", a.getenv("LANCEMASTER_TLS_KEY", ""), "PEM file of its key; LANCEMASTER_TLS_KEY gives the default")
 	f.StringVar(&a.access.serverName, "tls-server-name", a.getenv("LANCEMASTER_TLS_SERVER_NAME", ""), "the name that masters' certificates must be for, instead of the host called; LANCEMASTER_TLS_SERVER_NAME gives the default")
+}
+
+// warnOfToken says that others can read the file of the caller's token, once. Whoever has it acts as the caller.
+func (a *cli) warnOfToken() {
+	path := a.access.tokenFile
+	info, err := os.Stat(path)
+	if path == "" || a.tokenWarned || err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o044 == 0 {
+		return
+	}
+	a.tokenWarned = true
+	fmt.Fprintf(a.Err, "warning: others can read the access token in %s (mode %#o); next: chmod 600 %s\n", clean(path), info.Mode().Perm(), clean(path))
 }
 
 // token reads the caller's token. Nothing that is said of the file shows what is in it.

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -48,6 +49,34 @@ func TestTokenFile(t *testing.T) {
 	}
 }
 
+// A token file that others can read is warned of, once a command, and used all the same.
+func TestTokenFileOfOthers(t *testing.T) {
+	s := newSession(t)
+	s.server.Alone("127.0.0.1:1")
+	path := write(t, s.dir, "token", []byte("lm_secret\n"))
+	for mode, warned := range map[os.FileMode]bool{0o600: false, 0o400: false, 0o640: true, 0o604: true, 0o644: true} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		// Without a leader the doctor makes two clients.
+		s.server.Script("clusterStatus", clienttest.Behavior{Refusal: &clienttest.Refusal{Code: "PERMISSION", Message: "not yours"}})
+		status, _, errs := s.lancemaster(t, "doctor", "--token-file", path)
+		want := fmt.Sprintf("warning: others can read the access token in %s (mode %#o); next: chmod 600 %s\n", path, mode, path)
+		if status == exitUsage || (errs == want) != warned || !warned && errs != "" {
+			t.Errorf("mode %o: exit %d, %q", mode, status, errs)
+		}
+	}
+}
+
+// Where some masters answer, nobody is told to start a first one for those that do not.
+func TestHealthOfSome(t *testing.T) {
+	s := newSession(t)
+	s.addr = s.server.Addr() + "," + closedAddr(t)
+	if status, out, errs := s.lancemaster(t, "health"); status != exitFailed || !strings.Contains(out, "connection refused") || errs != "next: "+nextRuns+"\n" {
+		t.Errorf("exit %d\n%s%s", status, out, errs)
+	}
+}
+
 // A probe over HTTPS trusts the CA that it is given, and holds the certificate against the name that it is
 // given where that is not the host called.
 func TestHealthOverHTTPS(t *testing.T) {
@@ -73,7 +102,9 @@ func TestHealthOverHTTPS(t *testing.T) {
 		{[]string{"https://" + known}, exitFailed, "--tls-ca"},
 		{[]string{"https://" + unnamed, "--tls-ca", ca}, exitFailed, "--tls-server-name"},
 		{[]string{"https://" + unnamed, "--tls-ca", ca, "--tls-server-name", "example.com"}, exitOK, "is ready"},
-		{[]string{known}, exitFailed, "ask https://" + known},
+		{[]string{known}, exitOK, "is ready"}, // on this machine it is found out, and nobody is to be known
+		{[]string{unnamed}, exitOK, "is ready"},
+		{[]string{"http://" + known}, exitFailed, "ask https://" + known},
 		{[]string{"ftp://" + known}, exitUsage, "nor https://"},
 	} {
 		status, out, errs := s.lancemaster(t, append([]string{"health", "--http"}, tt.args...)...)

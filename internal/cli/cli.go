@@ -55,6 +55,7 @@ type cli struct {
 	clientName  string
 	callTimeout time.Duration
 	access      access
+	tokenWarned bool // that others can read the file of the token
 
 	stale      bool          // of this command: reads are answered from one master's own state
 	answeredBy string        // whose state that was, as told last
@@ -250,6 +251,7 @@ func (a *cli) connectFor(stale func(client.Staleness)) (*client.Client, error) {
 	if cfg.Token, err = a.access.token(); err != nil {
 		return nil, err
 	}
+	a.warnOfToken()
 	if cfg.TLS, err = a.access.tls(); err != nil {
 		return nil, err
 	}

@@ -54,7 +54,7 @@ func (e *evidence) judgeMasters(l *checks) {
 		s := m.status
 		switch {
 		case m.err != nil && m.node == "":
-			why, next := toldBy(m.err, "see that it runs, and that this is its admin.listen: systemctl status lancemaster")
+			why, next := toldBy(m.err, nextRuns)
 			l.add(doctorFail, "master "+m.address, next, "it does not answer: %s", why)
 		case m.err != nil:
 			why, next := toldBy(m.err, "ask it at its own machine, or name an address of it with --addr")
@@ -84,6 +84,12 @@ func waitingNext(why string) string {
 	return "let it form or join a cluster: docs/clusters.md explains each reason"
 }
 
+// nextRuns is what to do about one of several masters where nobody is.
+const nextRuns = "see that it runs, and that this is its admin.listen: systemctl status lancemaster"
+
+// startOne reports whether a next step is for where no master is known at all.
+func startOne(next string) bool { return strings.HasPrefix(next, "start a master") }
+
 // toldBy is why a question failed, and what to do about it: what the failure itself says, unless that is
 // only that nobody was there.
 func toldBy(err error, next string) (why, do string) {
@@ -91,7 +97,7 @@ func toldBy(err error, next string) (why, do string) {
 	if !errors.As(err, &failed) {
 		return err.Error(), next
 	}
-	if failed.Next == "" || strings.HasPrefix(failed.Next, "start a master") {
+	if failed.Next == "" || startOne(failed.Next) {
 		return failed.Message, next
 	}
 	return failed.Message, failed.Next
