@@ -279,6 +279,9 @@ func (a *App) applied(r *fsm.Result) {
 	if r.Changes.Backend != nil || len(r.Changes.Settings) > 0 {
 		a.monitor.Wake()
 	}
+	if b := r.Changes.Backend; b != nil && b.Old == nil && b.New != nil {
+		a.warnOfReports(b.New)
+	}
 	a.releaser.Applied(r.Changes)
 	a.dispatcher.Wake()
 }

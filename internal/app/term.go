@@ -35,6 +35,7 @@ func (a *App) startTerm(ctx context.Context, term uint64) error {
 	if err != nil {
 		return fmt.Errorf("cannot start term %d: %w", term, err)
 	}
+	a.warnOfAllReports()
 	return a.afterTermStart(ctx)
 }
 
