@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -37,7 +38,8 @@ would; it gets 5s. /readyz is the leader's; --standby-ok lets those that stand b
 
 Where http.tls is on, give https://host:port, with the CA in --tls-ca (without it the system's count). A probe that
 calls 127.0.0.1 says with --tls-server-name which name the certificate has. /livez and /readyz ask for no
-certificate of the caller.
+certificate of the caller. A loopback address without https:// is asked in TLS too where it speaks that, and its
+certificate is not checked: a container's probe need not know how the master is configured, and tells it no secret.
 
 Exit status: 0 all are ready or stand by, 1 one does not or does not answer, 2 wrong usage.`,
 		Example: `  lancemaster health
@@ -160,6 +162,7 @@ type server struct {
 	address string // host:port
 	url     string // without a path
 	tls     *tls.Config
+	own     bool // on this machine, and whether it speaks TLS was not said
 }
 
 // probeAt reads the value of --http.
@@ -169,53 +172,73 @@ func (a *cli) probeAt(text string) (server, error) {
 		scheme, address = "http", text
 	}
 	s := server{address: strings.TrimSuffix(address, "/")}
-	if _, _, err := net.SplitHostPort(s.address); err != nil || scheme != "http" && scheme != "https" {
+	host, _, err := net.SplitHostPort(s.address)
+	if err != nil || scheme != "http" && scheme != "https" {
 		return s, usagef("--http %q is not host:port, nor https://host:port", text)
 	}
+	ip, err := netip.ParseAddr(host)
+	s.own = !given && (host == "localhost" || err == nil && ip.IsLoopback())
 	s.url = scheme + "://" + s.address
 	if scheme == "http" {
 		return s, nil
 	}
-	var err error
 	s.tls, err = a.access.secure()
 	return s, err
 }
 
 // probe asks one path over HTTP; state is what a good answer means.
 func (a *cli) probe(ctx context.Context, at server, path, state string) error {
-	address := at.address
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.url+path, http.NoBody)
+	var h masterHealth
+	var err error
+	if at.own {
+		// TLS first: where it is spoken, plain HTTP would count as a failed handshake each time. Nobody else
+		// answers at a loopback address, and nothing is told that others may not know.
+		secure := server{address: at.address, url: "https://" + at.address, tls: &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}} //nolint:gosec // as the help says
+		h, err = ask(ctx, secure, path)
+	}
+	if !at.own || err != nil {
+		h, err = ask(ctx, at, path)
+	}
 	if err != nil {
-		return usagef("--http: %v", err)
-	}
-	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: at.tls}
-	defer transport.CloseIdleConnections()
-	answer, err := (&http.Client{Transport: transport, CheckRedirect: noRedirect}).Do(request)
-	if err != nil {
-		return &client.Error{Code: client.CodeUnreachable, Message: err.Error(), Next: probeNext(err)}
-	}
-	defer answer.Body.Close()
-	if at.tls == nil && answer.StatusCode == http.StatusBadRequest && answer.TLS == nil && answer.Header.Get("Content-Type") == "" {
-		return &client.Error{Code: client.CodeUnreachable, Message: address + " speaks TLS", Next: "ask https://" + address + ", with --tls-ca"}
-	}
-	body, _ := io.ReadAll(io.LimitReader(answer.Body, 4096)) // what arrived of the text is enough
-	h := masterHealth{Address: address, Ready: answer.StatusCode == http.StatusOK}
-	if !h.Ready {
-		h.Reason = fmt.Sprintf("%s: %s", answer.Status, strings.Join(strings.Fields(string(body)), " "))
+		return err
 	}
 	err = a.print(h, func(out *page) {
 		if h.Ready {
-			fmt.Fprintf(out, "%s is %s\n", address, state)
+			fmt.Fprintf(out, "%s is %s\n", at.address, state)
 			return
 		}
-		fmt.Fprintf(out, "%s is not %s: %s\n", address, state, clean(h.Reason))
+		fmt.Fprintf(out, "%s is not %s: %s\n", at.address, state, clean(h.Reason))
 	})
 	if err == nil && !h.Ready {
 		return &statusError{status: exitFailed}
 	}
 	return err
+}
+
+// ask gets one answer.
+func ask(ctx context.Context, at server, path string) (h masterHealth, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.url+path, http.NoBody)
+	if err != nil {
+		return h, usagef("--http: %v", err)
+	}
+	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: at.tls}
+	defer transport.CloseIdleConnections()
+	answer, err := (&http.Client{Transport: transport, CheckRedirect: noRedirect}).Do(request)
+	if err != nil {
+		return h, &client.Error{Code: client.CodeUnreachable, Message: err.Error(), Next: probeNext(err)}
+	}
+	defer answer.Body.Close()
+	if at.tls == nil && answer.StatusCode == http.StatusBadRequest && answer.TLS == nil && answer.Header.Get("Content-Type") == "" {
+		return h, &client.Error{Code: client.CodeUnreachable, Message: at.address + " speaks TLS", Next: "ask https://" + at.address + ", with --tls-ca"}
+	}
+	body, _ := io.ReadAll(io.LimitReader(answer.Body, 4096)) // what arrived of the text is enough
+	h = masterHealth{Address: at.address, Ready: answer.StatusCode == http.StatusOK}
+	if !h.Ready {
+		h.Reason = fmt.Sprintf("%s: %s", answer.Status, strings.Join(strings.Fields(string(body)), " "))
+	}
+	return h, nil
 }
 
 // probeNext is what to do where no answer came.
