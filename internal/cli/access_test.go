@@ -68,6 +68,27 @@ func TestTokenFileOfOthers(t *testing.T) {
 	}
 }
 
+// A mistyped variable is refused: without it a command would go to the default address, perhaps another cluster's.
+// Others of the prefix are left alone: a platform may set them for a service of this name.
+func TestMistypedVariables(t *testing.T) {
+	for variable, meant := range map[string]string{
+		"LANCEMASTER_ADDRS=x": "LANCEMASTER_ADDR", "LANCEMASTER_ADR=x": "LANCEMASTER_ADDR", "LANCEMASTER_TOKENFILE=x": "LANCEMASTER_TOKEN_FILE",
+		"LANCEMASTER_PORT=tcp://10.0.0.1:8030": "", "LANCEMASTER_TLS_CA_FILE=x": "", "LANCEMASTER_NODE_ID=m1": "", "MY_LANCEMASTER_ADDRS=x": "",
+	} {
+		s := newSession(t)
+		s.env = append(s.env, variable)
+		status, _, errs := s.lancemaster(t, "settings", "list")
+		if refused := status == exitUsage && strings.Contains(errs, "did you mean "+meant+"?"); refused != (meant != "") || meant == "" && status != exitOK {
+			t.Errorf("%s: exit %d: %s", variable, status, errs)
+		}
+	}
+	for _, name := range variables {
+		if near, _ := config.Mistyped([]string{name + "=x"}, variables); near != "" {
+			t.Errorf("%s is not known", near)
+		}
+	}
+}
+
 // Where some masters answer, nobody is told to start a first one for those that do not.
 func TestHealthOfSome(t *testing.T) {
 	s := newSession(t)

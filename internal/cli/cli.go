@@ -212,7 +212,17 @@ func (a *cli) checkGlobals(cmd *cobra.Command) error {
 	if a.callTimeout <= 0 {
 		return usagef("--call-timeout %s is not positive", a.callTimeout).of(cmd)
 	}
+	// A mistyped LANCEMASTER_ADDR would leave the default in force, which may be another cluster.
+	if name, meant := config.Mistyped(a.env, variables); name != "" {
+		return usagef("the variable %s is not known; did you mean %s? Rename or unset it", name, meant).of(cmd)
+	}
 	return a.checkLook(cmd)
+}
+
+// variables are those of the environment that commands read, beside those of the configuration's keys.
+var variables = []string{
+	"LANCEMASTER_ADDR", "LANCEMASTER_CLIENT_NAME", "LANCEMASTER_CONFIG", "LANCEMASTER_TLS_CA", "LANCEMASTER_TLS_CERT", "LANCEMASTER_TLS_KEY",
+	"LANCEMASTER_TLS_SERVER_NAME", "LANCEMASTER_TOKEN_FILE",
 }
 
 func (a *cli) getenv(name, otherwise string) string {

@@ -137,6 +137,28 @@ func nearVariable(name string, known map[string]string) string {
 	return ""
 }
 
+// Mistyped returns the first variable of the environment that one of some variables was probably meant to
+// be, and which, or "". The variables of the configuration's keys are known too.
+func Mistyped(env []string, names []string) (name, meant string) {
+	all, wanted := map[string]string{}, map[string]string{}
+	for _, k := range keys() {
+		all[envName(k.name)] = k.name
+	}
+	for _, n := range names {
+		all[n], wanted[n] = n, n
+	}
+	for _, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		if _, ok := all[name]; ok {
+			continue
+		}
+		if near := nearVariable(name, wanted); near != "" {
+			return name, near
+		}
+	}
+	return "", ""
+}
+
 // file takes the keys of a YAML file. The error says that nothing of it could be understood.
 func (l *loader) file(path string) error {
 	raw, _, err := smallfile.Read(path, maxFile)
