@@ -99,7 +99,7 @@ var rooms = []room{
 	{path: "cli", imports: []string{"client", "config", "app", "tlsconf", "clidocs"}},
 
 	// The command line of the stub backend.
-	{path: "stubcli", imports: []string{"stub", "config", "clidocs"}},
+	{path: "stubcli", imports: []string{"stub", "config", "tlsconf", "clidocs"}},
 	// Reference pages and man pages from command lines.
 	{path: "clidocs"},
 

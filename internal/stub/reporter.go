@@ -111,7 +111,11 @@ func (r reporter) once(ctx context.Context, call func(context.Context, *report.R
 	}
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
-	c, err := thriftnet.Dial(ctx, address, thriftnet.ClientConfig{Protocol: s.cfg.Protocol, Framed: s.cfg.Framed, TLS: s.cfg.ReportTLS})
+	cfg := thriftnet.ClientConfig{Protocol: s.cfg.Protocol, Framed: s.cfg.Framed}
+	if s.cfg.ReportTLS != nil {
+		cfg.TLS = s.cfg.ReportTLS()
+	}
+	c, err := thriftnet.Dial(ctx, address, cfg)
 	if err != nil {
 		return err
 	}

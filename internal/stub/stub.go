@@ -28,8 +28,8 @@ type Config struct {
 
 	Protocol  thriftnet.Protocol // default binary; of both services and of the reports
 	Framed    bool
-	TLS       *tls.Config // of both services; nil: plain TCP
-	ReportTLS *tls.Config // of the reports; nil: plain TCP
+	TLS       *tls.Config        // of both services; nil: plain TCP
+	ReportTLS func() *tls.Config // of the next report; nil: plain TCP
 
 	RetryPause time.Duration // between attempts at a report; default 1 s
 	Now        func() time.Time

@@ -5,6 +5,8 @@ package stubcli
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/lancemaster/lancemaster/internal/config"
 	"github.com/lancemaster/lancemaster/internal/stub"
+	"github.com/lancemaster/lancemaster/internal/tlsconf"
 )
 
 // stopTimeout bounds the stop after a signal.
@@ -26,6 +29,7 @@ const stopTimeout = 5 * time.Second
 func Command(out, errOut io.Writer) *cobra.Command {
 	var listen, heartbeat, format string
 	var rules []string
+	var files tlsconf.Files
 	cmd := &cobra.Command{
 		Use:   "lanceworker-stub",
 		Short: "A stand-in backend that accepts no work",
@@ -35,8 +39,14 @@ func Command(out, errOut io.Writer) *cobra.Command {
 			"is SIMULATED. Its first line of output, its log, the version it tells in heartbeats and the messages of\n" +
 			"its answers and reports all say so. Register it with --label simulated=true, and never beside a backend\n" +
 			"that works. Reports go out as real backends send them: again after a failed call only, three times in all.\n" +
-			"SIGHUP makes it look restarted: a new process epoch, and nothing is left of its jobs.\n\n" + stub.RulesHelp,
+			"SIGHUP makes it look restarted: a new process epoch, and nothing is left of its jobs.\n\n" +
+			"With --tls-cert and --tls-key it speaks TLS only, on both ports and to report, as masters with backend.tls\n" +
+			"and report.tls do. With --tls-ca it takes calls only from a certificate of role master (backend.tls: mutual),\n" +
+			"and reports only to one; without, from anybody, and the machine's own CAs vouch for where it reports. Its\n" +
+			"certificate has the role backend and the host under which it is registered: lancemaster tls cert makes one.\n" +
+			"The files are read again when they change.\n\n" + stub.RulesHelp,
 		Example: "  lanceworker-stub\n" +
+			"  lanceworker-stub --listen 0.0.0.0:9060 --heartbeat-listen 0.0.0.0:9050 --tls-cert be-1.crt --tls-key be-1.key --tls-ca ca.crt\n" +
 			"  lanceworker-stub --simulate report=NATIVE_OK,after=2s,proof=CHILD_REAPED\n" +
 			"  lanceworker-stub --simulate 'lost_*:report=NATIVE_IO' --simulate 'busy_*:status=TOO_MANY_TASKS'",
 		Version:       config.BuildInfo().Version,
@@ -51,6 +61,11 @@ func Command(out, errOut io.Writer) *cobra.Command {
 			cfg := stub.Config{
 				Listen: listen, HeartbeatListen: heartbeat, Version: "lanceworker-stub " + config.BuildInfo().Version, Logger: logger,
 			}
+			done, err := secured(&cfg, files)
+			if err != nil {
+				return err
+			}
+			defer done()
 			if len(rules) == 0 {
 				return run(cmd.Context(), out, cfg, "accepts no work", nil)
 			}
@@ -68,9 +83,39 @@ func Command(out, errOut io.Writer) *cobra.Command {
 	cmd.SetErr(errOut)
 	cmd.Flags().StringVar(&listen, "listen", stub.DefaultListen, "where dispatches are taken, host:port (port 0 picks one)")
 	cmd.Flags().StringVar(&heartbeat, "heartbeat-listen", stub.DefaultHeartbeatListen, "where heartbeats are answered, host:port (port 0 picks one)")
+	cmd.Flags().StringVar(&files.Cert, "tls-cert", "", "speak TLS; PEM file of its certificate, of role backend")
+	cmd.Flags().StringVar(&files.Key, "tls-key", "", "PEM file of the certificate's key, mode 0600")
+	cmd.Flags().StringVar(&files.CA, "tls-ca", "", "PEM file of the CAs that masters are known by")
 	cmd.Flags().StringVar(&format, "log-format", "text", "text or json, on standard error")
 	cmd.Flags().StringArrayVar(&rules, "simulate", nil, "SIMULATE an outcome: a `RULE` as above; may be repeated, the first that matches decides")
 	return cmd
+}
+
+// secured makes a stub speak TLS where it has a certificate. done ends the watch over the files.
+func secured(cfg *stub.Config, files tlsconf.Files) (done func(), err error) {
+	switch {
+	case files == tlsconf.Files{}:
+		return func() {}, nil
+	case files.Cert == "" || files.Key == "":
+		return nil, errors.New("--tls-cert and --tls-key go together, and --tls-ca needs both: who speaks TLS here needs a certificate")
+	}
+	source, err := tlsconf.Open(tlsconf.Config{Uses: []tlsconf.Use{tlsconf.UseBackend, tlsconf.UseReport}, Files: files, Logger: cfg.Logger})
+	if err != nil {
+		return nil, fmt.Errorf("--tls-cert, --tls-key and --tls-ca: %w", err)
+	}
+	var options tlsconf.ServerOptions
+	var master tlsconf.Expect
+	if files.CA != "" {
+		options = tlsconf.ServerOptions{Clients: tlsconf.ClientsRequired, Role: tlsconf.RoleMaster}
+		master.Role = tlsconf.RoleMaster
+	}
+	done = func() { _ = source.Close() }
+	if cfg.TLS, err = source.Server(options); err != nil {
+		done()
+		return nil, err
+	}
+	cfg.ReportTLS = func() *tls.Config { return source.Client(master) }
+	return done, nil
 }
 
 // simulating makes a stub follow rules, and say of itself that it does.

@@ -121,7 +121,7 @@ func TestSimulates(t *testing.T) {
 }
 
 func TestFlags(t *testing.T) {
-	for _, args := range [][]string{{"--log-format", "xml"}, {"--no-such-flag"}, {"argument"}, {"--simulate", "restart"}, {"--simulate", "hang", "--simulate", "close"}, {"--listen", "no-port", "--heartbeat-listen", "127.0.0.1:0"}} {
+	for _, args := range [][]string{{"--log-format", "xml"}, {"--no-such-flag"}, {"argument"}, {"--simulate", "restart"}, {"--tls-ca", "ca.crt"}, {"--tls-cert", "be-1.crt"}, {"--tls-cert", "absent.crt", "--tls-key", "absent.key"}, {"--simulate", "hang", "--simulate", "close"}, {"--listen", "no-port", "--heartbeat-listen", "127.0.0.1:0"}} {
 		cmd := Command(io.Discard, io.Discard)
 		cmd.SetArgs(args)
 		if err := cmd.ExecuteContext(t.Context()); err == nil {
