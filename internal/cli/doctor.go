@@ -20,9 +20,9 @@ itself: do they answer, is there one leader that all agree on, are versions and 
 quarantined, are gate and dispatch open, are all members there, may a voter be lost, do certificates expire,
 are backends there, do jobs wait for an operator or wait too long.
 
-Disk space, snapshots and further certificates are in the metrics of each master, which are read where the
-HTTP address that it tells can be reached, or those of --http. Certificates of the admin service are those
-that are shown on the way, with TLS.
+Disk space, snapshots, further certificates, and whether the configuration and certificate files of a master
+could be read again are in its metrics, which are read where the HTTP address that it tells can be reached,
+or those of --http. Certificates of the admin service are those that are shown on the way, with TLS.
 
 It is bounded by --timeout, whatever does not answer.
 

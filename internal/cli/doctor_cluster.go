@@ -18,20 +18,24 @@ func (e *evidence) judgeMembers(l *checks) {
 	for _, m := range k.Members {
 		newest = max(newest, m.AppliedIndex)
 	}
+	reached := e.votersReached()
+	start := "start it"
 	for _, m := range k.Members {
+		if reached >= int(k.Quorum) { // else nobody can be replaced
+			start = "start it; if its disk is lost, lancemaster cluster replace " + m.NodeID
+		}
 		name := "member " + m.NodeID
 		switch lag := newest - m.AppliedIndex; {
 		case !m.Reachable && !m.ThisNode && strings.Contains(m.LastError, "run `lancemaster "):
 			l.add(doctorFail, name, "", "%s does not take it for the member at %s: %s", k.Node.NodeID, m.Address, m.LastError)
 		case !m.Reachable && !m.ThisNode:
-			l.add(doctorFail, name, "start it; if its disk is lost, lancemaster cluster replace "+m.NodeID, "%s does not reach it at %s: %s", k.Node.NodeID, m.Address, orUnknown(m.LastError))
+			l.add(doctorFail, name, start, "%s does not reach it at %s: %s", k.Node.NodeID, m.Address, orUnknown(m.LastError))
 		case !m.Voter:
 			l.add(doctorWarn, name, "wait until it has caught up: lancemaster cluster status", "it does not vote yet, %s behind", entries(lag))
 		case lag > lagWarn:
 			l.add(doctorWarn, name, "see whether its disk or its network is slow", "it is %s behind", entries(lag))
 		}
 	}
-	reached := e.votersReached()
 	switch {
 	case k.Voters == 0:
 	case reached < int(k.Quorum):
@@ -151,6 +155,10 @@ func (e *evidence) judgeGate(l *checks) {
 	if e.settings == nil {
 		return
 	}
+	first := ""
+	if slices.ContainsFunc(e.masters, func(m *masterSeen) bool { return m.status != nil && m.status.Quarantined }) {
+		first = "reopen the cluster first (above), before which this is refused; then "
+	}
 	value := map[string]string{}
 	for _, s := range e.settings {
 		value[s.Name] = s.Value
@@ -158,11 +166,11 @@ func (e *evidence) judgeGate(l *checks) {
 	closed := false
 	if value["admission.enabled"] == "false" {
 		closed = true
-		l.add(doctorNote, "admission", "open it when it is to be: lancemaster settings set admission.enabled=true", "the gate is closed: new jobs are refused")
+		l.add(doctorNote, "admission", first+"open it when it is to be: lancemaster settings set admission.enabled=true", "the gate is closed: new jobs are refused")
 	}
 	if value["dispatch.paused"] == "true" {
 		closed = true
-		l.add(doctorNote, "dispatch", "go on when it is to be: lancemaster settings set dispatch.paused=false", "it is paused: no job is sent to a backend")
+		l.add(doctorNote, "dispatch", first+"go on when it is to be: lancemaster settings set dispatch.paused=false", "it is paused: no job is sent to a backend")
 	}
 	if !closed {
 		l.add(doctorOK, "admission", "", "the gate is open and dispatch goes on")
@@ -208,7 +216,7 @@ func (e *evidence) judgeCertificates(l *checks) {
 		}
 		return
 	}
-	good := true
+	good := !e.certificatesStale()
 	for _, x := range all {
 		next := fmt.Sprintf("replace the files of tls.cert_file and tls.key_file on %s, which it reads again by itself: lancemaster tls cert --force makes new ones", x.whose)
 		result, when := doctorOK, ""

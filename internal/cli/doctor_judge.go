@@ -35,6 +35,7 @@ func (e *evidence) judged() checks {
 	e.judgeQuarantine(&l)
 	e.judgeGate(&l)
 	e.judgeCertificates(&l)
+	e.judgeReloads(&l)
 	e.judgePages(&l)
 	e.judgeBackends(&l)
 	e.judgeReports(&l)
@@ -53,6 +54,9 @@ func (e *evidence) judgeMasters(l *checks) {
 	for _, m := range e.masters {
 		s := m.status
 		switch {
+		case m.err != nil && refuses(m.err):
+			why, next := toldBy(m.err, "see docs/security.md")
+			l.add(doctorFail, "master "+m.name(), next, "it answers at %s, and refuses you: %s", m.address, why)
 		case m.err != nil && m.node == "":
 			why, next := toldBy(m.err, nextRuns)
 			l.add(doctorFail, "master "+m.address, next, "it does not answer: %s", why)
@@ -74,6 +78,11 @@ func (e *evidence) judgeMasters(l *checks) {
 		l.add(doctorWarn, "master "+m.NodeID, "ask it at its own machine, or name an address of it with --addr",
 			"its admin service is for its own machine, at %q, and was not asked", m.AdminAddress)
 	}
+}
+
+// refuses reports whether a failure is a master's answer to who calls.
+func refuses(err error) bool {
+	return client.IsCode(err, "UNAUTHENTICATED") || client.IsCode(err, "PERMISSION")
 }
 
 // waitingNext is what to do for a master that is waiting, where that does not say so itself.
@@ -139,11 +148,18 @@ func (e *evidence) judgeLeader(l *checks) {
 			clusters[which] = append(clusters[which], s.NodeID)
 		}
 	}
+	lost := 0 // masters that know no leader, where one answers whom all the others name: each is told of already
+	if e.clusterErr == nil && e.cluster != nil && len(named) == 2 && named[""] != nil {
+		lost = len(named[""])
+		delete(named, "")
+	}
 	if len(clusters) > 1 {
 		l.add(doctorFail, "cluster", "leave out the masters of other clusters; stop those of an older incarnation for good", "the masters are not of one cluster: %s", divided(clusters))
 	}
 	const next = "see that more than half of the voters run and reach each other: lancemaster cluster status --stale"
 	switch {
+	case len(told) == 0 && slices.ContainsFunc(e.masters, func(m *masterSeen) bool { return m.err != nil && refuses(m.err) }):
+		l.add(doctorFail, "leader", "see the masters above", "no master that answers lets you in, so who leads is not known")
 	case len(told) == 0:
 		l.add(doctorFail, "leader", "start the masters, or name their addresses with --addr", "no master answers")
 	case len(named) == 0 || len(named) == 1 && named[""] != nil:
@@ -155,7 +171,11 @@ func (e *evidence) judgeLeader(l *checks) {
 		l.add(doctorFail, "leader", next, "it cannot be asked: %s", why)
 	default:
 		for leader, by := range named {
-			l.add(doctorOK, "leader", "", "%s leads: said by %s asked", leader, masters(len(by)))
+			said := masters(len(by))
+			if lost > 0 {
+				said = fmt.Sprintf("%d of %d", len(by), len(by)+lost)
+			}
+			l.add(doctorOK, "leader", "", "%s leads: said by %s asked", leader, said)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ import (
 const (
 	lookTime = 5 * time.Second  // of one question to one master
 	leadTime = 10 * time.Second // of one question to the leader, the search for it included
+	seekTime = 2 * time.Second  // of the search for a leader where no master knows one: an election fits in
 	lookJobs = 1000             // jobs looked at of each kind
 )
 
@@ -131,7 +133,11 @@ func (m *masterSeen) look(ctx context.Context, c *client.Client, secure *tls.Con
 
 // askLeader asks for what the leader knows. Each question may fail by itself.
 func (e *evidence) askLeader(ctx context.Context, c *client.Client) {
-	ctx, cancel := context.WithTimeout(ctx, leadTime)
+	limit := leadTime
+	if !slices.ContainsFunc(e.masters, func(m *masterSeen) bool { return m.status != nil && m.status.LeaderID != "" }) {
+		limit = seekTime
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if e.cluster, e.clusterErr = c.Cluster(ctx); e.clusterErr != nil {
 		return

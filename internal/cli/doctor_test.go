@@ -25,6 +25,8 @@ lancemaster_raft_snapshot_index 40
 lancemaster_raft_snapshot_timestamp_seconds 1.7723664e+09
 lancemaster_tls_certificate_expiry_timestamp_seconds{use="a } b"} 4.1e+09
 lancemaster_tls_certificate_expiry_timestamp_seconds{use="raft"} 4e+09
+lancemaster_tls_reload_success{use="raft"} 1
+lancemaster_config_last_reload_successful 1
 go_goroutines 7
 `
 
@@ -145,6 +147,19 @@ func TestDoctorFindsFaults(t *testing.T) {
 		{"FAIL leader: the masters do not agree on who leads: m2 (m2); master-1 (master-1); next: ", func(e *evidence) { second(e, func(s *client.Status) { s.LeaderID = "m2" }) }},
 		{"FAIL leader: no master knows a leader; next: ", func(e *evidence) { e.masters[0].status.LeaderID = "" }},
 		{"FAIL leader: no master answers; next: ", func(e *evidence) { e.masters[0].status, e.masters[0].err = nil, errors.New("refused") }},
+		{"FAIL master 10.0.0.9:9021: it answers at 10.0.0.9:9021, and refuses you: who are you; next: say it", func(e *evidence) {
+			e.masters = append(e.masters, &masterSeen{address: "10.0.0.9:9021", err: &client.Error{Code: "UNAUTHENTICATED", Message: "who are you", Next: "say it"}})
+		}},
+		{"FAIL leader: no master that answers lets you in, so who leads is not known; next: ", func(e *evidence) {
+			e.masters[0].status, e.masters[0].err = nil, &client.Error{Code: "UNAUTHENTICATED", Message: "who are you"}
+		}},
+		{"ok leader: master-1 leads: said by 1 of 2 asked", func(e *evidence) {
+			second(e, func(s *client.Status) { s.LeaderID, s.NotReadyReason = "", "another disk" })
+		}},
+		{"FAIL leader: the masters do not agree on who leads: nothing known (m2); master-1 (master-1); next: ", func(e *evidence) {
+			second(e, func(s *client.Status) { s.LeaderID = "" })
+			e.clusterErr = errors.New("no leader") // so that it is not known to lead
+		}},
 		{"FAIL leader: it cannot be asked: not allowed; next: ", func(e *evidence) { e.clusterErr = errors.New("not allowed") }},
 		{"FAIL cluster: the masters are not of one cluster: cluster 271828 in incarnation 1 (master-1); cluster 271828 in incarnation 2 (m2); next: ", func(e *evidence) {
 			second(e, func(s *client.Status) { s.Incarnation = 2 })
@@ -155,6 +170,12 @@ func TestDoctorFindsFaults(t *testing.T) {
 			m := member("m2")
 			m.Reachable, m.LastError = false, "refused"
 			e.cluster.Members = append(e.cluster.Members, m)
+		}},
+		{"FAIL member m2: master-1 does not reach it at 10.0.0.2:9010: refused; next: start it\n", func(e *evidence) {
+			m := member("m2")
+			m.Reachable, m.LastError = false, "refused"
+			e.cluster.Members = append(e.cluster.Members, m)
+			e.cluster.Voters, e.cluster.Quorum = 2, 2 // without which nobody can be replaced
 		}},
 		{"warn member m2: it does not vote yet, 40 entries behind; next: ", func(e *evidence) {
 			m := member("m2")
@@ -195,6 +216,10 @@ func TestDoctorFindsFaults(t *testing.T) {
 			s.Quarantined, s.QuarantineCause, s.QuarantinedAt = true, "restored", client.Time{Time: noon}
 		}},
 		{"note admission: the gate is closed: new jobs are refused; next: ", func(e *evidence) { setting(e, "admission.enabled", "false") }},
+		{"note dispatch: it is paused: no job is sent to a backend; next: reopen the cluster first (above), before which this is refused; then ", func(e *evidence) {
+			setting(e, "dispatch.paused", "true")
+			e.masters[0].status.Quarantined = true
+		}},
 		{"note dispatch: it is paused: no job is sent to a backend; next: ", func(e *evidence) { setting(e, "dispatch.paused", "true") }},
 		{"FAIL certificate master-1: it expired, at 2026-03-01T12:09:59Z; next: ", func(e *evidence) { e.masters[0].expiry = noon.Add(-time.Second) }},
 		{"FAIL certificate master-1: it expires within a day, at ", func(e *evidence) { e.masters[0].expiry = noon.Add(23 * time.Hour) }},
@@ -206,6 +231,12 @@ func TestDoctorFindsFaults(t *testing.T) {
 		}},
 		{"warn certificate master-1: it expires in 1 day, at ", func(e *evidence) {
 			metric(e, "tls_certificate_expiry_timestamp_seconds", float64(noon.Add(25*time.Hour).Unix()))
+		}},
+		{"FAIL certificate files master-1: those of tls.* were changed and cannot be used: it goes on with the ones before; next: see in its log", func(e *evidence) {
+			metric(e, "tls_reload_success", 0)
+		}},
+		{"FAIL configuration master-1: it, or a file that it names, was faulty at the last reload: it goes on with the one before; next: run lancemaster config check", func(e *evidence) {
+			metric(e, "config_last_reload_successful", 0)
 		}},
 		{"note certificates: none was seen: ", func(e *evidence) {
 			delete(e.masters[0].page.metrics, "lancemaster_tls_certificate_expiry_timestamp_seconds")
@@ -347,5 +378,29 @@ func TestReportsOnOneMachineAreFine(t *testing.T) {
 	m.ReportAddress = "m1.example.com:9020"
 	if who, _ := unreportable([]client.Member{m}, &client.Backend{Host: "worker", Port: 9060}); who != "" {
 		t.Errorf("told of %s", who)
+	}
+}
+
+// What cannot be used does not count as well, whenever what is in use expires.
+func TestCertificatesThatCouldNotBeReadAreNotWell(t *testing.T) {
+	e := examined(t)
+	e.masters[0].page.metrics[metricCertificatesRead] = 0
+	if l := e.judged(); strings.Contains(l.text(), "ok certificates: ") {
+		t.Errorf("they are well:\n%s", l.text())
+	}
+}
+
+// Where no master knows a leader, the search for one is short.
+func TestDoctorDoesNotSearchForLong(t *testing.T) {
+	s := newSession(t)
+	s.server.Alone("127.0.0.1:1")
+	s.server.Leaderless()
+	for range 4 { // as many as there are tries in that time; then what a master knows by itself
+		s.server.Script("clusterStatus", clienttest.Behavior{Refusal: &clienttest.Refusal{Code: "NOT_LEADER", Message: "not I"}})
+	}
+	began := time.Now()
+	status, out, _ := s.lancemaster(t, "doctor")
+	if took := time.Since(began); status != exitFailed || !strings.Contains(out, "no master knows a leader") || took > 2*seekTime {
+		t.Errorf("exit %d after %s\n%s", status, took, out)
 	}
 }

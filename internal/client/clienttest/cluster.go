@@ -91,6 +91,15 @@ func (s *Server) Follower(nodeID string, appliedIndex, lastContactMs int64) {
 	s.w.status = &st
 }
 
+// Leaderless makes the status that of a follower that knows no leader.
+func (s *Server) Leaderless() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := *s.w.status
+	st.RaftState, st.LeaderID, st.LeaderAdminAddress, st.Ready = "Follower", nil, nil, false
+	s.w.status = &st
+}
+
 func (w *world) member(id string) (*admin.TClusterMember, error) {
 	for _, m := range w.cluster.members {
 		if m.NodeID == id {
