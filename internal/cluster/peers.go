@@ -108,6 +108,7 @@ func (p *peers) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	registered := p.c.disks()
+	removed := farewell{c: p.c}
 	for {
 		select {
 		case <-ctx.Done():
@@ -119,6 +120,7 @@ func (p *peers) run(ctx context.Context) {
 			registered = now
 			p.c.recheck() // a disk that was removed or replaced must not go on talking to Raft here
 		}
+		removed.look()
 		others := p.c.others()
 		p.forget(others)
 		for _, m := range others {

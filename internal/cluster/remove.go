@@ -79,6 +79,25 @@ func (c *Cluster) reachable(id string) bool {
 	return s.fresh() && c.isRegistered(s)
 }
 
+// farewell says in this node's log, once, that it was removed.
+type farewell struct {
+	c      *Cluster
+	before bool // it was seen the last time
+	said   bool
+}
+
+// look looks whether it was. Its registry ends before the removal. A node that is only being taken in follows
+// the members of the past for a moment, also past its own registration, so it is looked at twice.
+func (r *farewell) look() {
+	instance, _, ok := r.c.registered(r.c.cfg.NodeID)
+	now := r.c.Removed() && ok && instance == r.c.cfg.InstanceID
+	if now && r.before && !r.said {
+		r.said = true
+		r.c.log.Warn(removedText)
+	}
+	r.before = now
+}
+
 // isRegistered says whether what was heard came from the disk that is registered.
 func (c *Cluster) isRegistered(s sighting) bool {
 	instance, _, ok := c.registered(s.member.ID)

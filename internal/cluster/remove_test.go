@@ -8,6 +8,7 @@ import (
 
 	"github.com/lancemaster/lancemaster/internal/job"
 	"github.com/lancemaster/lancemaster/internal/peer"
+	"github.com/lancemaster/lancemaster/internal/raftnode"
 )
 
 func TestRemove(t *testing.T) {
@@ -127,6 +128,37 @@ func TestTheLeaderRemovesItselfAndTheAnswerIsLost(t *testing.T) {
 		began := time.Now()
 		if err := nodes[0].RemoveMember(within(t), "ops", "a"); err == nil || time.Since(began) > verbTime+time.Second {
 			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+	})
+}
+
+// A removed master's own log says that it was removed, once, and not at a glimpse of members of the past.
+func TestRemovedIsLogged(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		nodes := w.cluster("a", "b", "c")
+		a, c := nodes[0], nodes[2]
+		said := func() int { return strings.Count(c.log.String(), "no member any more: stop it") }
+		w.failOnce("propose REMOVE_MEMBER", false, errLost) // which it does not hear of
+		if err := a.RemoveMember(within(t), "ops", "c"); !errors.Is(err, errLost) {
+			t.Fatalf("removed with %v", err)
+		}
+		set := func(servers []raftnode.Server) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			c.servers = servers
+		}
+		with := c.Servers()
+		set(a.Servers())
+		w.pass(pollInterval / 2)
+		set(with)
+		w.pass(3 * pollInterval)
+		if said() != 0 {
+			t.Fatalf("said of a member:\n%s", c.log.String())
+		}
+		set(a.Servers())
+		w.pass(10 * pollInterval)
+		if n := said(); n != 1 || strings.Contains(a.log.String(), "no member any more") {
+			t.Errorf("said %d times:\n%s", n, c.log.String())
 		}
 	})
 }
