@@ -134,33 +134,48 @@ func standby(s *client.Status) bool {
 	return !s.Ready && s.RaftState == "Follower" && s.LeaderID != "" && s.LeaderID != s.NodeID
 }
 
-func (e *evidence) judgeLeader(l *checks) {
-	named, told := map[string][]string{}, map[string]bool{}
-	clusters := map[string][]string{}
+// standings are what the masters that answered say of who leads, and of which cluster they are.
+type standings struct {
+	masters  int                 // that answered, each counted once
+	named    map[string][]string // by the leader named, or none
+	clusters map[string][]string
+}
+
+func (e *evidence) standings() standings {
+	told, st := map[string]bool{}, standings{named: map[string][]string{}, clusters: map[string][]string{}}
 	for _, m := range e.masters {
-		if s := m.status; s != nil && !told[s.NodeID] {
-			told[s.NodeID] = true
-			if s.WaitingFor != "" {
-				continue // it is told of already, and knows nothing
-			}
-			named[s.LeaderID] = append(named[s.LeaderID], s.NodeID)
-			which := fmt.Sprintf("cluster %d in incarnation %d", s.ClusterID, s.Incarnation)
-			clusters[which] = append(clusters[which], s.NodeID)
+		s := m.status
+		if s == nil || told[s.NodeID] {
+			continue
 		}
+		told[s.NodeID] = true
+		if s.WaitingFor != "" {
+			continue // it is told of already, and knows nothing
+		}
+		st.named[s.LeaderID] = append(st.named[s.LeaderID], s.NodeID)
+		which := fmt.Sprintf("cluster %d in incarnation %d", s.ClusterID, s.Incarnation)
+		st.clusters[which] = append(st.clusters[which], s.NodeID)
 	}
+	st.masters = len(told)
+	return st
+}
+
+func (e *evidence) judgeLeader(l *checks) {
+	st := e.standings()
+	named := st.named
 	lost := 0 // masters that know no leader, where one answers whom all the others name: each is told of already
 	if e.clusterErr == nil && e.cluster != nil && len(named) == 2 && named[""] != nil {
 		lost = len(named[""])
 		delete(named, "")
 	}
-	if len(clusters) > 1 {
-		l.add(doctorFail, "cluster", "leave out the masters of other clusters; stop those of an older incarnation for good", "the masters are not of one cluster: %s", divided(clusters))
+	if len(st.clusters) > 1 {
+		l.add(doctorFail, "cluster", "leave out the masters of other clusters; stop those of an older incarnation for good", "the masters are not of one cluster: %s", divided(st.clusters))
 	}
 	const next = "see that more than half of the voters run and reach each other: lancemaster cluster status --stale"
 	switch {
-	case len(told) == 0 && slices.ContainsFunc(e.masters, func(m *masterSeen) bool { return m.err != nil && refuses(m.err) }):
+	case st.masters == 0 && slices.ContainsFunc(e.masters, func(m *masterSeen) bool { return m.err != nil && refuses(m.err) }):
 		l.add(doctorFail, "leader", "see the masters above", "no master that answers lets you in, so who leads is not known")
-	case len(told) == 0:
+	case st.masters == 0:
 		l.add(doctorFail, "leader", "start the masters, or name their addresses with --addr", "no master answers")
 	case len(named) == 0 || len(named) == 1 && named[""] != nil:
 		l.add(doctorFail, "leader", next, "no master knows a leader")
