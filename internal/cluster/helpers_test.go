@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -132,6 +133,13 @@ func (n *node) config() Config {
 		AddressOf: func(id string) (string, bool) {
 			n.w.mu.Lock()
 			defer n.w.mu.Unlock()
+			if n.configured == nil { // as of the start
+				i := slices.IndexFunc(n.founders, func(m Member) bool { return m.ID == id })
+				if i < 0 {
+					return "", false
+				}
+				return n.founders[i].Address, true
+			}
 			a, ok := n.configured[id]
 			return a, ok
 		},

@@ -96,7 +96,7 @@ func (c *Cluster) warnings(o Overview, reachable int) (out []string) {
 		}
 	}
 	for _, id := range c.unfenced(o) {
-		warn("%s founds a cluster of its own if its disk is emptied: it has no cluster.members; list all masters there", id)
+		warn("%s founds a cluster of its own if its disk is emptied: its cluster.members lists no other master; list all there", id)
 	}
 	c.cfg.State.Read(func(l *job.Live) {
 		for _, m := range l.Members() {
@@ -144,13 +144,18 @@ func (c *Cluster) unfenced(o Overview) (ids []string) {
 // fenced says that this node's configuration, as it is now, keeps it from founding a cluster of its
 // own should its disk be emptied: it would look for the other members, or wait to be added.
 func (c *Cluster) fenced() bool {
-	if c.cfg.Join || len(c.cfg.Founders) > 1 {
+	if c.cfg.Join {
 		return true
 	}
-	return c.cfg.AddressOf != nil && slices.ContainsFunc(c.cfg.Raft.Servers(), func(s raftnode.Server) bool {
-		_, listed := c.cfg.AddressOf(s.ID)
-		return listed && s.ID != c.cfg.NodeID
-	})
+	if c.cfg.AddressOf == nil {
+		return len(c.cfg.Founders) > 1
+	}
+	listed := func(id string) bool { // now: the founders are those of the start
+		_, listed := c.cfg.AddressOf(id)
+		return listed && id != c.cfg.NodeID
+	}
+	return slices.ContainsFunc(c.cfg.Founders, func(m Member) bool { return listed(m.ID) }) ||
+		slices.ContainsFunc(c.cfg.Raft.Servers(), func(s raftnode.Server) bool { return listed(s.ID) })
 }
 
 // describe tells what is known of one member.

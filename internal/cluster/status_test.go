@@ -125,8 +125,12 @@ func TestMastersThatDoNotListTheOthers(t *testing.T) {
 			w.mu.Unlock()
 			w.pass(2 * time.Second)
 		}
-		const text = " founds a cluster of its own if its disk is emptied: it has no cluster.members; list all masters there"
-		for _, id := range []string{"a", "c"} {
+		const text = " founds a cluster of its own if its disk is emptied: its cluster.members lists no other master; list all there"
+		if got := a.warnings(); strings.Contains(got, "b"+text) {
+			t.Errorf("of one that was started with the list:\n%s", got)
+		}
+		list("b", map[string]string{}) // a reload takes it away
+		for _, id := range []string{"b", "a", "c"} {
 			if got := a.warnings(); !strings.Contains(got, id+text) {
 				t.Errorf("warnings:\n%s", got)
 			}
@@ -134,7 +138,7 @@ func TestMastersThatDoNotListTheOthers(t *testing.T) {
 			if got := a.warnings(); !strings.Contains(got, id+text) {
 				t.Errorf("a list of itself alone counts:\n%s", got)
 			}
-			list(id, map[string]string{"b": "b.example:9010"})
+			list(id, map[string]string{"a": "a.example:9010", "b": "b.example:9010"})
 			if got := a.warnings(); strings.Contains(got, id+text) {
 				t.Errorf("warnings:\n%s", got)
 			}

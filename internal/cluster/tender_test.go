@@ -139,6 +139,7 @@ func TestAddressesAreKeptCurrent(t *testing.T) {
 		w.until("b to be missed", func() bool { return !a.reachable("b") })
 		w.mu.Lock()
 		a.configured = map[string]string{"b": "b2.example:9010"} // as a reload brings
+		nodes[2].configured = map[string]string{}                // its configuration names nobody
 		w.mu.Unlock()
 		w.until("b to be heard", func() bool { return a.reachable("b") })
 		// One change at a time: the registry first.
