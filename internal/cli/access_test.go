@@ -98,6 +98,35 @@ func TestHealthOfSome(t *testing.T) {
 	}
 }
 
+// What a terminal has no room for in the table stands below it, whole.
+func TestHealthOnATerminal(t *testing.T) {
+	s := newSession(t)
+	const why = "this node is waiting: member m2 does not answer: not sent: dial tcp 10.0.0.2:9010: connection refused"
+	s.server.NotReady(why)
+	for columns, below := range map[int]bool{100: true, 400: false} {
+		s.screen = columns
+		if _, out, _ := s.lancemaster(t, "health"); strings.HasSuffix(out, "\n"+s.server.Addr()+": "+why+"\n") != below || strings.Count(out, why) != 1 {
+			t.Errorf("in %d columns:\n%s", columns, out)
+		}
+	}
+}
+
+// Masters of two clusters may all be well, which is not what the caller wants to hear alone.
+func TestHealthOfTwoClusters(t *testing.T) {
+	s := newSession(t)
+	other := clienttest.New(t)
+	other.OfCluster(7)
+	s.addr = s.server.Addr() + "," + other.Addr()
+	want := "warning: these masters are not of one cluster: cluster 271828 in incarnation 1 (" + s.server.Addr() + "); cluster 7 in incarnation 1 (" + other.Addr() + ")\n"
+	if status, _, errs := s.lancemaster(t, "health"); status != exitOK || errs != want {
+		t.Errorf("exit %d: %q, want %q", status, errs, want)
+	}
+	s.addr = s.server.Addr() + "," + s.server.Addr()
+	if _, _, errs := s.lancemaster(t, "health"); errs != "" {
+		t.Errorf("of one cluster: %q", errs)
+	}
+}
+
 // A probe over HTTPS trusts the CA that it is given, and holds the certificate against the name that it is
 // given where that is not the host called.
 func TestHealthOverHTTPS(t *testing.T) {

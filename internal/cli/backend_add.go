@@ -17,8 +17,9 @@ func (a *cli) backendAddCmd() *cobra.Command {
 	var b client.NewBackend
 	var labels []string
 	cmd := a.leaf(&cobra.Command{
-		Use:   "add HOST",
-		Short: "Register a backend",
+		Use:        "add HOST",
+		SuggestFor: []string{"create", "register"},
+		Short:      "Register a backend",
 		Long: `Register a backend under a new id. The leader's heartbeats begin at once; jobs are sent to it when it
 answers them. An address has one id, and an id's address never changes. A backend on another machine must
 reach the masters' report.advertise; a master that tells it a loopback address is warned of on stderr.

@@ -11,8 +11,9 @@ import (
 
 func (a *cli) backendRemoveCmd() *cobra.Command {
 	return a.leaf(&cobra.Command{
-		Use:   "remove BACKEND",
-		Short: "Remove a backend that holds no slots",
+		Use:        "remove BACKEND",
+		SuggestFor: []string{"delete", "drop"},
+		Short:      "Remove a backend that holds no slots",
 		Long: `Remove a backend. It is refused while jobs hold slots there: drain it first and wait for them, or free a
 slot whose worker is certainly gone with "lancemaster job release-slot". Its id is never used again.
 

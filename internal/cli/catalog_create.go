@@ -11,8 +11,9 @@ import (
 func (a *cli) catalogCreateCmd() *cobra.Command {
 	var v catalogFlags
 	cmd := a.leaf(&cobra.Command{
-		Use:   "create NAME",
-		Short: "Create a catalog",
+		Use:        "create NAME",
+		SuggestFor: []string{"add", "register"},
+		Short:      "Create a catalog",
 		Long: `Create a catalog.
 
 ` + catalogHelp + `

@@ -10,8 +10,9 @@ import (
 
 func (a *cli) catalogRemoveCmd() *cobra.Command {
 	return a.leaf(&cobra.Command{
-		Use:   "remove NAME",
-		Short: "Remove a catalog",
+		Use:        "remove NAME",
+		SuggestFor: []string{"delete", "drop"},
+		Short:      "Remove a catalog",
 		Long: `Remove a catalog. It is refused while the catalog has open jobs. Datasets are not touched.
 
 ` + exitPlain,

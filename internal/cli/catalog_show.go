@@ -12,8 +12,9 @@ import (
 
 func (a *cli) catalogShowCmd() *cobra.Command {
 	return a.staleRead(a.leaf(&cobra.Command{
-		Use:   "show NAME",
-		Short: "Show one catalog",
+		Use:        "show NAME",
+		SuggestFor: []string{"get", "describe", "inspect"},
+		Short:      "Show one catalog",
 		Long: `Show one catalog: its options (secrets as references only), its refresher and the jobs that are open in it.
 Times are UTC.
 

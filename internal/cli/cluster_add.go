@@ -10,8 +10,9 @@ import (
 
 func (a *cli) clusterAddCmd() *cobra.Command {
 	return a.leaf(&cobra.Command{
-		Use:   "add NODE ADDRESS",
-		Short: "Let a master join the cluster",
+		Use:        "add NODE ADDRESS",
+		SuggestFor: []string{"join"},
+		Short:      "Let a master join the cluster",
 		Long: `Let a master join the cluster. NODE is its node_id, ADDRESS the host:port of its Raft service as every
 other member reaches it. It must run with cluster.join and the cluster's id, on an empty data directory.
 

@@ -12,8 +12,9 @@ import (
 func (a *cli) clusterRemoveCmd() *cobra.Command {
 	var yes bool
 	cmd := a.leaf(&cobra.Command{
-		Use:   "remove NODE",
-		Short: "Take a master out of the cluster",
+		Use:        "remove NODE",
+		SuggestFor: []string{"delete", "leave"},
+		Short:      "Take a master out of the cluster",
 		Long: `Take a master out of the cluster. It is refused where too few voters would be left working. The leader may
 be removed; it hands over first.
 

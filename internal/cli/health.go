@@ -135,7 +135,15 @@ func (a *cli) health(ctx context.Context, c *client.Client) error {
 			}
 		}
 		t.end()
+		for _, h := range value.Masters {
+			if t.cut && h.Reason != "" && !h.Standby {
+				out.note("%s: %s", clean(h.Address), clean(h.Reason))
+			}
+		}
 	})
+	for _, w := range strangers(value.Masters) {
+		fmt.Fprintf(a.Err, "warning: %s\n", clean(w))
+	}
 	if err == nil && !value.Ready {
 		answered := slices.ContainsFunc(value.Masters, func(h masterHealth) bool { return h.Status != nil })
 		for _, n := range next {
@@ -147,6 +155,21 @@ func (a *cli) health(ctx context.Context, c *client.Client) error {
 		return &statusError{status: exitFailed}
 	}
 	return err
+}
+
+// strangers warns of masters that are of different clusters: each may be well, and they know nothing of each other.
+func strangers(masters []masterHealth) []string {
+	clusters := map[string][]string{}
+	for _, h := range masters {
+		if s := h.Status; s != nil && s.WaitingFor == "" {
+			which := fmt.Sprintf("cluster %d in incarnation %d", s.ClusterID, s.Incarnation)
+			clusters[which] = append(clusters[which], h.Address)
+		}
+	}
+	if len(clusters) < 2 {
+		return nil
+	}
+	return []string{"these masters are not of one cluster: " + divided(clusters)}
 }
 
 // raftState is what a master's Raft does; of one that has no cluster yet, it does not run.

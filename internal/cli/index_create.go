@@ -13,8 +13,9 @@ func (a *cli) indexCreateCmd() *cobra.Command {
 		again bool
 	)
 	cmd := a.leaf(&cobra.Command{
-		Use:   "create NAME",
-		Short: "Create or replace an index",
+		Use:        "create NAME",
+		SuggestFor: []string{"add", "build"},
+		Short:      "Create or replace an index",
 		Long: `Create an index, or with --replace build an existing one anew (one that is missing is created).
 
 Types and their properties:

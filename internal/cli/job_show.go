@@ -10,8 +10,9 @@ import (
 
 func (a *cli) jobShowCmd() *cobra.Command {
 	return a.staleRead(a.leaf(&cobra.Command{
-		Use:   "show JOB",
-		Short: "Show one job: what it is for, where it stands, what it holds",
+		Use:        "show JOB",
+		SuggestFor: []string{"get", "describe", "inspect", "status"},
+		Short:      "Show one job: what it is for, where it stands, what it holds",
 		Long: `Show one job: what it is for, where it stands, what it holds. Times are UTC. Secrets are never part of
 a job and never shown.
 

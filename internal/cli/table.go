@@ -101,6 +101,7 @@ type table struct {
 	out     *page
 	columns []column
 	rows    [][]string
+	cut     bool // a text was, to fit the terminal
 }
 
 func newTable(out *page, columns []column) *table { return &table{out: out, columns: columns} }
@@ -203,6 +204,7 @@ func (t *table) line(shown, widths []int, cells []string, colours bool) {
 		text := cells[c]
 		if t.columns[c].kind == textCell {
 			text = shortened(text, widths[i])
+			t.cut = t.cut || text != cells[c]
 		}
 		// The blanks are written before the next cell, so that no line ends with any.
 		t.out.WriteString(strings.Repeat(" ", pad))

@@ -15,8 +15,9 @@ var roles = []string{"read", "submit", "operate", "admin"}
 func (a *cli) tokenCreateCmd() *cobra.Command {
 	var role string
 	cmd := a.leaf(&cobra.Command{
-		Use:   "create NAME",
-		Short: "Make an access token and print it, once",
+		Use:        "create NAME",
+		SuggestFor: []string{"add"},
+		Short:      "Make an access token and print it, once",
 		Long: `Make an access token and print it, alone on a line. The masters keep only its hash, so nobody can print it
 again: send the output to a file that only its holder reads. One that is lost is revoked and made anew.
 

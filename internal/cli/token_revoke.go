@@ -12,8 +12,9 @@ import (
 func (a *cli) tokenRevokeCmd() *cobra.Command {
 	var yes bool
 	cmd := a.leaf(&cobra.Command{
-		Use:   "revoke NAME",
-		Short: "Make an access token worthless",
+		Use:        "revoke NAME",
+		SuggestFor: []string{"remove", "delete"},
+		Short:      "Make an access token worthless",
 		Long: `Make an access token worthless, at once and for good. What was done with it stays in the history under its
 name.
 

@@ -91,6 +91,15 @@ func (s *Server) Follower(nodeID string, appliedIndex, lastContactMs int64) {
 	s.w.status = &st
 }
 
+// OfCluster makes the status that of a master of another cluster.
+func (s *Server) OfCluster(id int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := *s.w.status
+	st.ClusterID = id
+	s.w.status = &st
+}
+
 // Leaderless makes the status that of a follower that knows no leader.
 func (s *Server) Leaderless() {
 	s.mu.Lock()
