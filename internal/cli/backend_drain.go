@@ -15,7 +15,8 @@ func (a *cli) backendDrainCmd() *cobra.Command {
 		Long: `Send no new jobs to a backend. Those that it has go on.
 
 ` + exitPlain,
-		Example: `  lancemaster backend drain 2`,
+		Example: `  lancemaster backend drain 2
+  lancemaster job list --backend 2 --open     # what it still has`,
 	}, func(ctx context.Context, _ *cobra.Command, args []string) error {
 		return a.turned(ctx, args[0], (*client.Client).DrainBackend)
 	})

@@ -16,7 +16,9 @@ func (a *cli) backendListCmd() *cobra.Command {
 still be alive there. Times are UTC.
 
 ` + exitPlain,
-		Example: `  lancemaster backend list`,
+		Example: `  lancemaster backend list
+  lancemaster backend list -o wide
+  lancemaster backend list --columns backend,alive,last_error`,
 	}, func(ctx context.Context, _ *cobra.Command, _ []string) error {
 		return a.withClient(func(c *client.Client) error {
 			list, err := c.Backends(ctx)

@@ -21,7 +21,8 @@ func (a *cli) catalogListCmd() *cobra.Command {
 		Long: `List catalogs by name. OPEN counts the jobs that hold a name or a slot, UNRESOLVED those that hold a name.
 
 ` + exitPlain,
-		Example: `  lancemaster catalog list`,
+		Example: `  lancemaster catalog list
+  lancemaster catalog list -o name`,
 	}, func(ctx context.Context, _ *cobra.Command, _ []string) error {
 		return a.withClient(func(c *client.Client) error {
 			list, err := c.Catalogs(ctx)

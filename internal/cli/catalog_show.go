@@ -19,7 +19,8 @@ func (a *cli) catalogShowCmd() *cobra.Command {
 Times are UTC.
 
 ` + exitPlain,
-		Example: `  lancemaster catalog show lake`,
+		Example: `  lancemaster catalog show lake
+  lancemaster catalog show lake -o yaml`,
 	}, func(ctx context.Context, _ *cobra.Command, args []string) error {
 		return a.withClient(func(c *client.Client) error {
 			k, err := c.Catalog(ctx, args[0])

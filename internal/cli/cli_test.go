@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/lancemaster/lancemaster/internal/client/clienttest"
@@ -383,4 +384,15 @@ func TestHostPort(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// A word in backquotes in a flag's help becomes the name of its value, which a command in it must not.
+func TestFlagsHaveValuesOfOneWord(t *testing.T) {
+	eachCommand(t, func(cmd *cobra.Command, path []string) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if name, _ := pflag.UnquoteUsage(f); strings.Contains(name, " ") {
+				t.Errorf("%v: the value of --%s is called %q", path, f.Name, name)
+			}
+		})
+	})
 }

@@ -26,6 +26,7 @@ With --stale a master says what it knows by itself, which works without a leader
 
 ` + exitPlain,
 		Example: `  lancemaster cluster status
+  lancemaster cluster status -o wide
   lancemaster cluster status --stale --addr 10.0.0.2:9021`,
 	}, func(ctx context.Context, _ *cobra.Command, _ []string) error {
 		return a.withClient(func(c *client.Client) error {

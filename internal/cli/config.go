@@ -31,7 +31,7 @@ func (a *cli) configuration(cmd *cobra.Command) func() (config.Config, error) {
 	f := cmd.Flags()
 	f.StringVar(&file, "config", a.getenv("LANCEMASTER_CONFIG", ""), "YAML file; LANCEMASTER_CONFIG gives the default")
 	for _, flag := range config.Flags() {
-		values[flag.Name] = f.String(flag.Name, flag.Default, flag.Usage)
+		values[flag.Name] = f.String(flag.Name, flag.Default, strings.ReplaceAll(flag.Usage, "`", `"`))
 	}
 	return func() (config.Config, error) {
 		overrides := map[string]string{}

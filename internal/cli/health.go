@@ -106,20 +106,9 @@ func (a *cli) health(ctx context.Context, c *client.Client) error {
 	}{Ready: true}
 	var next []string // of all, each once
 	for _, address := range c.Addresses() {
-		h := masterHealth{Address: address}
-		s, err := c.Status(ctx, address)
-		var failed *client.Error
-		switch {
-		case errors.As(err, &failed):
-			h.Reason = failed.Code + ": " + failed.Message
-			if failed.Next != "" && !slices.Contains(next, failed.Next) {
-				next = append(next, failed.Next)
-			}
-		case err != nil:
-			h.Reason = err.Error()
-		default:
-			h.Status, h.Ready, h.Reason = s, s.Ready, s.NotReadyReason
-			h.Standby = !s.Ready && s.RaftState == "Follower" && s.LeaderID != "" && s.LeaderID != s.NodeID
+		h, do := healthOf(ctx, c, address)
+		if do != "" && !slices.Contains(next, do) {
+			next = append(next, do)
 		}
 		value.Ready = value.Ready && (h.Ready || h.Standby)
 		value.Masters = append(value.Masters, h)
@@ -155,6 +144,22 @@ func (a *cli) health(ctx context.Context, c *client.Client) error {
 		return &statusError{status: exitFailed}
 	}
 	return err
+}
+
+// healthOf asks one master, and says what to do where it does not answer.
+func healthOf(ctx context.Context, c *client.Client, address string) (h masterHealth, next string) {
+	h.Address = address
+	s, err := c.Status(ctx, address)
+	var failed *client.Error
+	switch {
+	case errors.As(err, &failed):
+		h.Reason, next = failed.Code+": "+failed.Message, failed.Next
+	case err != nil:
+		h.Reason = err.Error()
+	default:
+		h.Status, h.Ready, h.Reason, h.Standby = s, s.Ready, s.NotReadyReason, standby(s)
+	}
+	return h, next
 }
 
 // strangers warns of masters that are of different clusters: each may be well, and they know nothing of each other.

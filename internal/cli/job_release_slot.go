@@ -19,6 +19,7 @@ func (a *cli) jobReleaseSlotCmd() *cobra.Command {
 		Long: `Free the backend slot of an ended job, on your word that its worker is gone. The slot is kept because
 nothing proves that the worker has ended; freeing it lets the backend take another job beside a worker
 that may still be at work. The outcome and the index name are not touched.
+
 A note is required, 1 to 1024 bytes: why the worker is known to be gone. On a terminal you are asked whether
 to go on; a script gives --yes.
 

@@ -16,7 +16,8 @@ func (a *cli) settingsGetCmd() *cobra.Command {
 		Long: `Print one setting's value, alone on a line; with -o json or yaml all that is known of it.
 
 ` + exitPlain,
-		Example: `  lancemaster settings get admission.enabled`,
+		Example: `  lancemaster settings get admission.enabled
+  lancemaster settings get admission.enabled -o json`,
 	}, func(ctx context.Context, _ *cobra.Command, args []string) error {
 		return a.withClient(func(c *client.Client) error {
 			list, err := c.Settings(ctx)

@@ -15,7 +15,8 @@ func (a *cli) settingsListCmd() *cobra.Command {
 		Long: `List all settings by name, with their values, defaults and meaning. Times are UTC.
 
 ` + exitPlain,
-		Example: `  lancemaster settings list`,
+		Example: `  lancemaster settings list
+  lancemaster settings list --columns setting,value --no-headers`,
 	}, func(ctx context.Context, _ *cobra.Command, _ []string) error {
 		return a.withClient(func(c *client.Client) error {
 			list, err := c.Settings(ctx)

@@ -17,8 +17,8 @@ catalogs, backends and settings; admin also changes the cluster, takes snapshots
 A caller gives its token with --token-file, never as an argument, where other users of the machine see it.
 
 ` + exitPlain,
-		Example: `  lancemaster token create ci --role submit > ci.token
-  lancemaster token list`,
+		Example: `  (umask 077; lancemaster token create ci --role submit > ci.token)
+  lancemaster job list --token-file ci.token`,
 	}, a.tokenCreateCmd(), a.listing(a.tokenListCmd(), tokenColumns), a.nameable(a.tokenRevokeCmd()))
 }
 

@@ -22,7 +22,7 @@ func (a *cli) tokenCreateCmd() *cobra.Command {
 again: send the output to a file that only its holder reads. One that is lost is revoked and made anew.
 
 ` + exitPlain,
-		Example: `  lancemaster token create ci --role submit > ci.token
+		Example: `  (umask 077; lancemaster token create ci --role submit > ci.token)
   lancemaster token create dashboards --role read -o json`,
 	}, func(ctx context.Context, _ *cobra.Command, args []string) error {
 		if !slices.Contains(roles, role) {

@@ -16,7 +16,8 @@ func (a *cli) tokenListCmd() *cobra.Command {
 known to nobody but their holders. Times are UTC.
 
 ` + exitPlain,
-		Example: `  lancemaster token list`,
+		Example: `  lancemaster token list
+  lancemaster token list --token-file admin.token`,
 	}, func(ctx context.Context, _ *cobra.Command, _ []string) error {
 		return a.withClient(func(c *client.Client) error {
 			list, err := c.Tokens(ctx)

@@ -16,7 +16,8 @@ func (a *cli) versionCmd() *cobra.Command {
 		Long: `Print this program's version. The masters' versions are shown by "lancemaster health".
 
 ` + exitPlain,
-		Example: `  lancemaster version -o json`,
+		Example: `  lancemaster version
+  lancemaster version -o json`,
 	}, func(context.Context, *cobra.Command, []string) error {
 		b := config.BuildInfo()
 		return a.print(b, func(out *page) {
