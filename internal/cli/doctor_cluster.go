@@ -309,8 +309,9 @@ func (p pageOf) judgeDisk(now time.Time, l *checks) {
 	if !known {
 		return
 	}
-	when := "there is none yet"
+	when, since := "there is none yet", "in the log"
 	if at, ok := p.page.of("lancemaster_raft_snapshot_timestamp_seconds"); ok && at > 0 {
+		since = "since"
 		when = fmt.Sprintf("the newest is of %s", time.Unix(int64(at), 0).UTC().Format(time.RFC3339))
 		if age := now.Sub(time.Unix(int64(at), 0)); age > 0 {
 			when += fmt.Sprintf(", %s old", seconds(client.Duration(age)))
@@ -320,5 +321,5 @@ func (p pageOf) judgeDisk(now time.Time, l *checks) {
 		l.add(doctorWarn, "snapshot "+p.name, "see why none is taken: the master logs it, and needs space on its disk", "%s; the log has grown by %s since", when, entries(int64(last-reaches)))
 		return
 	}
-	l.add(doctorOK, "snapshot "+p.name, "", "%s, with %s since", when, entries(int64(last-reaches)))
+	l.add(doctorOK, "snapshot "+p.name, "", "%s, with %s %s", when, entries(int64(last-reaches)), since)
 }

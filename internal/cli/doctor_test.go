@@ -253,6 +253,11 @@ func TestDoctorFindsFaults(t *testing.T) {
 			metric(e, "raft_snapshot_index", 0)
 			metric(e, "raft_last_log_index", 100_001)
 		}},
+		{"ok snapshot master-1: there is none yet, with 14 entries in the log", func(e *evidence) {
+			metric(e, "raft_snapshot_timestamp_seconds", 0)
+			metric(e, "raft_snapshot_index", 0)
+			metric(e, "raft_last_log_index", 14)
+		}},
 		{"warn backends: there are none, so no job can run; next: ", func(e *evidence) { e.backends = nil }},
 		{"FAIL backends: none of 1 answers, so no job can run; next: ", func(e *evidence) { e.backends = e.backends[1:] }},
 		{"warn backends: 1 of 2 answer, draining: 2: no job can be sent; next: ", func(e *evidence) { e.backends[0].State = "draining" }},
