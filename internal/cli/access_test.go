@@ -73,7 +73,9 @@ func TestTokenFileOfOthers(t *testing.T) {
 func TestMistypedVariables(t *testing.T) {
 	for variable, meant := range map[string]string{
 		"LANCEMASTER_ADDRS=x": "LANCEMASTER_ADDR", "LANCEMASTER_ADR=x": "LANCEMASTER_ADDR", "LANCEMASTER_TOKENFILE=x": "LANCEMASTER_TOKEN_FILE",
-		"LANCEMASTER_PORT=tcp://10.0.0.1:8030": "", "LANCEMASTER_TLS_CA_FILE=x": "", "LANCEMASTER_NODE_ID=m1": "", "MY_LANCEMASTER_ADDRS=x": "",
+		"LANCEMASTER_ADRD=x": "LANCEMASTER_ADDR", "LANCEMASTER_TLS_CRT=x": "LANCEMASTER_TLS_CERT",
+		"LANCEMASTER_PORT=tcp://10.0.0.1:8030": "", "LANCEMASTER_TLS_PORT=tcp://10.0.0.1:443": "", "LANCEMASTER_TLS_SERVICE_HOST=10.0.0.1": "",
+		"LANCEMASTER_PORT_8030_TCP_ADDR=10.0.0.1": "", "LANCEMASTER_DIR=x": "", "LANCEMASTER_CONF=x": "", "LANCEMASTER_TLS_CA_FILE=x": "", "LANCEMASTER_NODE_ID=m1": "", "MY_LANCEMASTER_ADDRS=x": "",
 	} {
 		s := newSession(t)
 		s.env = append(s.env, variable)

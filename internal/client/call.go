@@ -101,7 +101,7 @@ func (c *Client) do(ctx context.Context, op operation, f callFunc) error {
 	pause, until := firstPause, c.now().Add(patience)
 	r := round{c: c, op: op, f: f}
 	for n := 1; ; n++ {
-		r.queue, r.tried, r.faults, r.redirects = c.route(), nil, nil, 0
+		r.queue, r.tried, r.faults, r.redirects, r.stranger, r.hopeful = c.route(), nil, nil, 0, nil, false
 		if op.only != "" {
 			r.queue, r.redirects = []string{op.only}, maxRedirects
 		}
@@ -113,6 +113,9 @@ func (c *Client) do(ctx context.Context, op operation, f callFunc) error {
 			return r.mention(last)
 		}
 		c.setLeader("")
+		if r.stranger != nil && !r.hopeful { // only its refusal is an answer
+			return r.mention(r.stranger)
+		}
 		// What became of a change is worth the longer wait.
 		tired := r.lost == nil && !c.now().Before(until)
 		if !r.answered || r.hangups == maxHangups || n == maxRounds || tired || c.pause(ctx, pause) != nil {
@@ -131,14 +134,14 @@ type round struct {
 	tried     []string
 	redirects int
 	faults    []*Error
+	stranger  *Error // what the first master said that does not know the caller
+	hopeful   bool   // a master said who leads, or may serve soon
 
 	// Over all rounds:
 
-	answered bool     // a master was there, so that going round again makes sense
-	refused  []string // addresses whose master does not know the caller
-	stranger *Error   // what the first of them said
-	hangups  int      // the last rounds in which no address gave an answer of an admin service
-	lost     *Error   // the first attempt that may have been served, where op changes something
+	answered bool   // a master was there, so that going round again makes sense
+	hangups  int    // the last rounds in which no address gave an answer of an admin service
+	lost     *Error // the first attempt that may have been served, where op changes something
 }
 
 // run returns the last failure, and whether it (or its absence) is final.
@@ -147,7 +150,7 @@ func (r *round) run(ctx context.Context) (last *Error, done bool) {
 	for len(r.queue) > 0 {
 		address := r.queue[0]
 		r.queue = r.queue[1:]
-		if slices.Contains(r.tried, address) || slices.Contains(r.refused, address) {
+		if slices.Contains(r.tried, address) {
 			continue
 		}
 		r.tried = append(r.tried, address)
@@ -159,10 +162,11 @@ func (r *round) run(ctx context.Context) (last *Error, done bool) {
 			}
 			return nil, true
 		}
-		if r.settled(e, v, address) {
+		if r.settled(e, v) {
 			return e, true
 		}
-		r.answered = r.answered || e.perhapsMaster()
+		r.hopeful = r.hopeful || e.perhapsMaster()
+		r.answered = r.answered || r.hopeful
 		onlyHangups = onlyHangups && e.strange()
 		last = worse(last, e)
 		r.faults = append(r.faults, e)
@@ -174,16 +178,14 @@ func (r *round) run(ctx context.Context) (last *Error, done bool) {
 	if !onlyHangups || r.op.kind != reading {
 		r.hangups = 0 // to learn what became of a change is worth the longer wait
 	}
-	return cmp.Or(last, r.stranger), false
+	return last, false
 }
 
 // settled takes in a failure, and reports whether nobody else is to be asked.
-func (r *round) settled(e *Error, v verdict, address string) bool {
+func (r *round) settled(e *Error, v verdict) bool {
 	switch {
 	case v == final && e.Code == codeUnauthenticated && r.op.only == "":
-		// Nothing was done, and what is amiss may be this master's: it trusts other CAs than the rest, or
-		// has not heard of a token yet. It is not asked again.
-		r.refused = append(r.refused, address)
+		// Nothing was done, and what is amiss may be this master's: it trusts other CAs than the rest.
 		r.stranger = cmp.Or(r.stranger, e)
 	case v == final:
 		return true
@@ -197,7 +199,7 @@ func (r *round) settled(e *Error, v verdict, address string) bool {
 	case v == ambiguous && r.op.kind == once: // an answer, which says that nothing was done
 		return true
 	case e.Code == CodeNotLeader:
-		r.answered = true
+		r.hopeful = true
 		r.follow(e.leader)
 	}
 	return false
@@ -239,16 +241,17 @@ func (r *round) ended(ctx context.Context, e *Error) *Error {
 
 // summary is the error after all rounds.
 func (r *round) summary(last *Error) *Error {
-	if r.stranger != nil && !r.answered {
-		return r.stranger // the others say no more than that they are not there
-	}
 	if e := together(r.faults, last.Code, last.cause); e != nil {
 		return e
 	}
-	if last.Code == CodeNotLeader {
+	if last.Code == CodeNotLeader || r.stranger != nil {
+		message := fmt.Sprintf("no leader was found; asked %s", strings.Join(r.tried, ", "))
+		if r.stranger != nil {
+			message += ", of which one does not know the caller: " + r.stranger.Message
+		}
 		return &Error{
 			Code:    CodeNotLeader,
-			Message: fmt.Sprintf("no leader was found; asked %s", strings.Join(r.tried, ", ")),
+			Message: message,
 			Next:    "try again in a few seconds; if it stays so, look at every master with: lancemaster health",
 			cause:   last,
 		}

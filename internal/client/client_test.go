@@ -448,12 +448,30 @@ func TestAnotherMasterMayKnowTheCaller(t *testing.T) {
 	if count(first) != 2 || p.count() != 0 {
 		t.Errorf("the first was asked %d times in all, with %d pauses", count(first), p.count())
 	}
-	// An election beside it is waited for without asking it again.
+	// An election beside it is waited for.
 	elected := clienttest.New(t)
 	elected.Script("listJobs", notLeader(""), notLeader(""))
 	c, p = newClient(t, first.Addr(), elected.Addr())
-	if _, err := c.Jobs(t.Context(), client.JobQuery{}); err != nil || count(first) != 3 || p.count() != 2 {
-		t.Errorf("the first was asked %d times in all, with %d pauses: %v", count(first), p.count(), err)
+	if _, err := c.Jobs(t.Context(), client.JobQuery{}); err != nil || p.count() != 2 {
+		t.Errorf("with %d pauses: %v", p.count(), err)
+	}
+	// One that lasts is told with what the first said.
+	lasting := clienttest.New(t)
+	lasting.Always("*", notLeader(""))
+	c, _ = newClient(t, first.Addr(), lasting.Addr())
+	_, err = c.Jobs(t.Context(), client.JobQuery{})
+	if e := theError(t, err, client.CodeNotLeader); !strings.Contains(e.Message, "no leader was found") || !strings.Contains(e.Message, "signed by no CA") {
+		t.Errorf("%v", e)
+	}
+	// A refusal after an election is an answer, at once and in full.
+	for _, before := range []clienttest.Behavior{notLeader(""), unavailable()} {
+		alone := clienttest.New(t)
+		alone.Script("listJobs", before, stranger)
+		c, p = newClient(t, alone.Addr())
+		_, err = c.Jobs(t.Context(), client.JobQuery{})
+		if e := theError(t, err, "UNAUTHENTICATED"); !strings.Contains(e.Message, "signed by no CA") || count(alone) != 2 || p.count() != 1 {
+			t.Errorf("%d calls and %d pauses: %v", count(alone), p.count(), e)
+		}
 	}
 }
 

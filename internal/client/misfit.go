@@ -46,8 +46,11 @@ func (m misfit) text(addresses string) string {
 }
 
 // together tells of failures at several addresses, of which some may be the same. It is nil where one
-// was of another kind.
+// was of another kind, or there is none.
 func together(faults []*Error, code string, cause error) *Error {
+	if len(faults) == 0 {
+		return nil
+	}
 	var kinds []misfit
 	var addresses []string
 	for _, f := range faults {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"sort"
 	"strings"
@@ -38,7 +39,7 @@ func Load(path string, env []string, overrides map[string]string) (Config, error
 		l.put(name, overrides[name], SourceFlag, "--"+flagName(name))
 	}
 	for _, k := range keys() {
-		err := checkNoSecret(l.c.Values[k.name])
+		err := checkNoSecret(k.name, l.c.Values[k.name])
 		if err == nil {
 			err = k.set(&l.c, l.c.Values[k.name])
 		}
@@ -122,19 +123,46 @@ func (l *loader) environment(env []string) {
 	}
 }
 
+// platformVariable is what Kubernetes and Docker set for a service whose name begins with ours.
+var platformVariable = regexp.MustCompile(`_(PORT|PORT_\d+_.+|SERVICE_HOST|SERVICE_PORT(_.+)?)$`)
+
 // nearVariable returns the variable that one of our prefix was probably meant to be. Others are left
-// alone: the prefix is shared with the command line's variables and with what a platform may set for a
-// service of this name.
-func nearVariable(name string, known map[string]string) string {
-	if !strings.HasPrefix(name, EnvPrefix) {
+// alone: the prefix is shared with the command line's variables, with what a platform may set for a
+// service of this name, and with what people's scripts keep under it.
+func nearVariable(name string, known map[string]string) (near string) {
+	rest, ok := strings.CutPrefix(name, EnvPrefix)
+	if !ok || platformVariable.MatchString(name) {
 		return ""
 	}
+	least := 3
+	if len(rest) <= 6 { // two other letters make another short word
+		least = 2
+	}
 	for _, k := range sorted(known) {
-		if len(name) <= len(k)+2 && editDistance(name, k) <= 2 {
-			return k
+		if len(name) > len(k)+2 {
+			continue
+		}
+		d := editDistance(name, k)
+		if d == 2 && swapped(name, k) {
+			d = 1
+		}
+		if d < least {
+			near, least = k, d
 		}
 	}
-	return ""
+	return near
+}
+
+// swapped reports whether two texts differ in that two neighbours have changed places.
+func swapped(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	i := 0
+	for i < len(a) && a[i] == b[i] {
+		i++
+	}
+	return i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
 }
 
 // Mistyped returns the first variable of the environment that one of some variables was probably meant to

@@ -212,13 +212,19 @@ func (c *Config) validateOpen(fault faulter) {
 	}
 }
 
-// tokenText is the text of an access token, wherever it stands.
-var tokenText = regexp.MustCompile(`^lm_[A-Za-z0-9_-]{24,}$|lm_[A-Za-z0-9_-]{43}`)
+// tokenText is the text of an access token, wherever it stands: 256 bits in base64url, and nothing longer,
+// since a name may well begin with lm_ too.
+var tokenText = regexp.MustCompile(`(?:^|[^A-Za-z0-9_-])lm_[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048](?:$|[^A-Za-z0-9_-])`)
+
+// tokenBegun is one that may have been pasted in part. It does not count in names that people choose, which
+// may begin like this.
+var tokenBegun = regexp.MustCompile(`^lm_[A-Za-z0-9_-]{24,}$`)
 
 // checkNoSecret refuses a value that is a key or a token itself, where a file that holds it should be named.
 // It does not repeat it, and nothing looks at it any further: it would be in errors, logs and listings.
-func checkNoSecret(value string) error {
-	if strings.Contains(value, "-----BEGIN") || tokenText.MatchString(value) {
+func checkNoSecret(key, value string) error {
+	chosen := key == "node_id" || key == "data_dir" || key == "cluster.members"
+	if strings.Contains(value, "-----BEGIN") || tokenText.MatchString(value) || !chosen && tokenBegun.MatchString(value) {
 		return errors.New("holds a key, a certificate or a token itself, which is not repeated here; put that into a file of mode 0600 and name the file, and take what was shown to others for known to them")
 	}
 	return nil

@@ -183,9 +183,13 @@ func (s *guardedSnapshots) awaitName(term, index uint64) error {
 	}
 	const tries = 1000
 	for range tries {
-		name := filepath.Join(s.dir, fmt.Sprintf("%d-%d-%d", term, index, time.Now().UnixMilli()))
-		if !exists(name) && !exists(name+unfinished) {
+		var taken bool
+		if err := s.guard.writeSnapshot("naming a snapshot", 0, func() error {
+			name := filepath.Join(s.dir, fmt.Sprintf("%d-%d-%d", term, index, time.Now().UnixMilli()))
+			taken = exists(name) || exists(name+unfinished)
 			return nil
+		}); err != nil || !taken {
+			return err
 		}
 		<-time.After(time.Millisecond)
 	}
