@@ -98,6 +98,12 @@ func openDataDir(dir, nodeID string) (identity, error) {
 	}
 	id, err := readIdentity(dir)
 	if errors.Is(err, fs.ErrNotExist) {
+		// A node that has data and is started one folder too deep would found a cluster of its own there.
+		parent := filepath.Dir(dir)
+		if above, err := readIdentity(parent); err == nil && filepath.Clean(dir) != parent {
+			return identity{}, fmt.Errorf("the data directory %s is new and lies inside %s, which is the data directory of node %q; "+
+				"set data_dir to that one, or to a directory elsewhere for a new node", dir, parent, above.NodeID)
+		}
 		return newIdentity(dir, nodeID)
 	}
 	if err != nil {

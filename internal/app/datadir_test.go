@@ -30,6 +30,21 @@ func TestDataDirBelongsToOneNode(t *testing.T) {
 	}
 }
 
+// A node that is started one folder too deep must not found an empty cluster beside what it has: the relative
+// default, for instance, from inside its own data directory.
+func TestDataDirInsideAnotherIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := openDataDir(dir, "m1"); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	for _, deeper := range []string{filepath.Join(dir, "data"), "lancemaster-data"} {
+		if _, err := openDataDir(deeper, "m1"); err == nil || !strings.Contains(err.Error(), `the data directory of node "m1"`) {
+			t.Errorf("%s: %v", deeper, err)
+		}
+	}
+}
+
 func TestDataDirIsClosedToOthers(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil {
