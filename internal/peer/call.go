@@ -78,38 +78,69 @@ func (e *Endpoint) call(ctx context.Context, nodeID, address, method string, pay
 	defer at.leave()
 	handler, known := e.cfg.Handlers[method]
 	membersOnly := !known || !handler.Strangers
-	c, err := at.get(ctx, membersOnly)
+	for {
+		answer, other, again, err := at.attempt(ctx, membersOnly, payload)
+		if !again {
+			return answer, other, err
+		}
+	}
+}
+
+// attempt makes a call on one connection. again says that the other side refused it, and no handler ran,
+// because the certificate that an idle connection was made with is good no more: this node may have another
+// by now, which a new connection shows. There are only so many idle ones, so that comes to an end.
+func (at *place) attempt(ctx context.Context, membersOnly bool, payload []byte) (answer []byte, other Identity, again bool, err error) {
+	c, idle, err := at.get(ctx, membersOnly)
 	if err != nil {
 		var refusal *Refusal
 		if errors.As(err, &refusal) {
-			return nil, Identity{}, refusal
+			return nil, Identity{}, false, refusal
 		}
-		return nil, Identity{}, &CallError{Err: err}
+		return nil, Identity{}, false, &CallError{Err: err}
 	}
-	r, err := c.exchange(ctx, method, payload)
+	r, err := c.exchange(ctx, at.target.method, payload)
 	if err != nil {
 		c.link.kill()
-		return nil, c.link.peer(), err
+		return nil, c.link.peer(), false, err
 	}
 	if r.identity != nil {
 		c.renew(*r.identity)
 	}
-	other := c.link.peer()
-	at.put(c)
-	switch r.status {
-	case statusOK:
-		return r.payload, other, nil
-	case statusError:
-		return nil, other, &RemoteError{Message: string(r.payload)}
-	case statusRefused:
+	other = c.link.peer()
+	refusal, err := r.refusal()
+	if err != nil {
+		c.link.kill()
+		return nil, other, false, &CallError{Sent: true, Err: err}
+	}
+	if refusal != nil && refusal.Code == CodeWrongCertificate {
+		c.link.kill() // the other side closes it too: another call must not be lost on it
+		if idle {
+			return nil, other, true, nil
+		}
+	} else {
+		at.put(c)
+	}
+	switch {
+	case refusal != nil:
+		at.pool.e.metrics.refused(refusal)
+		return nil, other, false, refusal
+	case r.status == statusError:
+		return nil, other, false, &RemoteError{Message: string(r.payload)}
+	}
+	return r.payload, other, false, nil
+}
+
+// refusal is what the other side said when it refused; nil when it did not.
+func (r reply) refusal() (*Refusal, error) {
+	if r.status != statusRefused {
+		return nil, nil //nolint:nilnil // neither a refusal nor a fault
 	}
 	refusal := &Refusal{Code: CodeRefused}
 	if err := json.Unmarshal(r.payload, refusal); err != nil {
-		return nil, other, &CallError{Sent: true, Err: fmt.Errorf("%w: %w", errFrame, err)}
+		return nil, fmt.Errorf("%w: %w", errFrame, err)
 	}
 	refusal.ByOther = true
-	e.metrics.refused(refusal)
-	return nil, other, refusal
+	return refusal, nil
 }
 
 // caller is the calling end of a connection. One call uses it at a time.

@@ -77,24 +77,23 @@ func (at *place) tidyLocked() {
 }
 
 // get returns a connection: the idle one used last, or a new one.
-func (at *place) get(ctx context.Context, membersOnly bool) (*caller, error) {
+func (at *place) get(ctx context.Context, membersOnly bool) (c *caller, idle bool, err error) {
 	e := at.pool.e
 	for c := at.take(); c != nil; c = at.take() {
 		if c.usable(membersOnly) {
-			return c, nil
+			return c, true, nil
 		}
 		c.link.kill()
 	}
 	l, err := e.dial(ctx, KindCall, at.target.node, at.target.address, membersOnly)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	c, err := e.newCaller(l)
-	if err != nil {
+	if c, err = e.newCaller(l); err != nil {
 		l.kill()
-		return nil, err
+		return nil, false, err
 	}
-	return c, nil
+	return c, false, nil
 }
 
 // usable says whether an idle connection may carry another call: it stands, this node says of itself
