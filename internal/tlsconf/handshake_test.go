@@ -52,6 +52,7 @@ func TestNewConnectionsGetTheNewestCertificateAndOldOnesLive(t *testing.T) {
 
 // A CA that is trusted no longer must not let anybody in, by no session of before either.
 func TestARemovedCAIsRefusedForNewConnections(t *testing.T) {
+	t.Parallel() // it waits until files have settled
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		before, after := newCA(t, "before"), newCA(t, "after")
 		serverFiles := newPlace(t, issue(t, after, master("a")), before, after)
@@ -87,6 +88,7 @@ func TestARemovedCAIsRefusedForNewConnections(t *testing.T) {
 
 // A client that has reloaded trusts the server of the old CA no longer.
 func TestAClientHoldsServersAgainstTheNewestCAs(t *testing.T) {
+	t.Parallel() // it waits until files have settled
 	before, after := newCA(t, "before"), newCA(t, "after")
 	server := open(t, newPlace(t, issue(t, before, master("a")), before))
 	clientFiles := newPlace(t, issue(t, before, tlsconf.Request{Name: "ada", Role: tlsconf.RoleRead}), before)

@@ -111,15 +111,33 @@ func (f Files) load(c content, now time.Time) (*loaded, error) {
 	return &l, nil
 }
 
+// loses reports whether a bundle lacks a CA that is trusted now.
+func (l *loaded) loses(bundle []byte) bool {
+	_, roots, err := pool(bundle)
+	if err != nil || l == nil {
+		return false // which is told when it is loaded
+	}
+	for root := range l.roots {
+		if !roots[root] {
+			return true
+		}
+	}
+	return false
+}
+
 // whole refuses PEM of which a part cannot be read, as of a file that is still being written: the decoder passes
 // over such parts without a word.
 func whole(text []byte) error {
 	begun, read := bytes.Count(text, []byte("-----BEGIN ")), 0
-	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+	block, rest := pem.Decode(text)
+	for ; block != nil; block, rest = pem.Decode(rest) {
 		read++
 	}
 	if read < begun {
 		return fmt.Errorf("of %d blocks in PEM that begin in it, only %d can be read", begun, read)
+	}
+	if bytes.HasPrefix(bytes.TrimSpace(rest), []byte("-")) {
+		return fmt.Errorf("it is cut off where block %d in PEM begins", read+1)
 	}
 	return nil
 }

@@ -62,6 +62,7 @@ func wantReason(t *testing.T, err error, want tlsconf.Reason) {
 
 // A connection is held against the CAs of now, at each look.
 func TestRecheckFollowsTheCAs(t *testing.T) {
+	t.Parallel() // it waits until files have settled
 	ca, other := newCA(t, "ca"), newCA(t, "other")
 	pair := issue(t, ca, tlsconf.Request{Name: "be-1", Role: tlsconf.RoleBackend})
 	p := newPlace(t, issue(t, ca, master("a")), ca)

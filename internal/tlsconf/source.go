@@ -142,6 +142,9 @@ func (s *Source) look() (news bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c, err := s.cfg.Files.read()
+	if err == nil && s.current.Load().loses(c.ca) {
+		c, err = s.settled(c)
+	}
 	if err == nil {
 		if c.digest() == s.inUse {
 			s.wellAgain()
@@ -157,6 +160,34 @@ func (s *Source) look() (news bool, err error) {
 	news = err.Error() != s.lastSaid
 	s.lastSaid = err.Error()
 	return news, err
+}
+
+const (
+	// settling is how long files must have been the same before a CA is trusted no more. A file that is being
+	// written may look whole between two certificates, and whoever has one of a CA that is missing then
+	// would be cut off, the other masters among them.
+	settling = 2 * time.Second
+	// looks is how often it is waited for that long.
+	looks = 4
+)
+
+// settled reads the files again until they have not changed for a while.
+func (s *Source) settled(c content) (content, error) {
+	for range looks {
+		timer := time.NewTimer(settling)
+		select {
+		case <-timer.C:
+		case <-s.stop:
+			timer.Stop()
+			return content{}, errors.New("the node stops")
+		}
+		again, err := s.cfg.Files.read()
+		if err != nil || again.digest() == c.digest() {
+			return again, err
+		}
+		c = again
+	}
+	return content{}, fmt.Errorf("the files go on changing; write %s beside and rename it", s.cfg.Files.CA)
 }
 
 // wellAgain notes that the files are those in use, perhaps after a time when they were not.

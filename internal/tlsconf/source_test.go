@@ -17,6 +17,43 @@ import (
 	"github.com/lancemaster/lancemaster/internal/tlsconf"
 )
 
+// A bundle may look whole between two certificates while it is written. A CA that is missing then is trusted until
+// the file has settled.
+func TestABundleThatIsBeingWrittenLosesNoCA(t *testing.T) {
+	ca, other := newCA(t, "ca"), newCA(t, "other")
+	p := &place{t, tlsconf.Files{CA: filepath.Join(t.TempDir(), "ca.crt")}} // a certificate is not valid in a bubble's year
+	both := append(bytes.Clone(other.Cert), ca.Cert...)
+	write(t, p.CA, both)
+	synctest.Test(t, func(t *testing.T) {
+		source := open(t, p)
+		trusts := func() bool {
+			config := source.Client(tlsconf.Expect{})
+			return len(config.RootCAs.Subjects()) == 2 //nolint:staticcheck // these are no system's CAs
+		}
+		write(t, p.CA, other.Cert) // the first half of what is being written
+		done := make(chan error, 1)
+		go func() { done <- source.Reload() }()
+		time.Sleep(time.Second) //sleep: virtual time
+		if !trusts() {
+			t.Error("a CA was dropped while the bundle was being written")
+		}
+		write(t, p.CA, both)
+		if err := <-done; err != nil || !trusts() {
+			t.Errorf("when it is written: %v", err)
+		}
+		write(t, p.CA, other.Cert)
+		if err := source.Reload(); err != nil || trusts() {
+			t.Errorf("a CA that was taken out for good is still trusted: %v", err)
+		}
+	})
+	for _, cut := range []string{"-", "-----BEG", "-----BEGIN CERTIFICATE-----\n"} {
+		write(t, p.CA, append(bytes.Clone(other.Cert), cut...))
+		if _, err := tlsconf.Open(tlsconf.Config{Uses: []tlsconf.Use{tlsconf.UseRaft}, Files: tlsconf.Files{CA: p.CA}, Interval: -1}); err == nil {
+			t.Errorf("a bundle that ends with %q was taken", cut)
+		}
+	}
+}
+
 // What cannot be loaded changes nothing; the error and the metric say so.
 func TestAFailedReloadKeepsTheOld(t *testing.T) {
 	ca, other := newCA(t, "ca"), newCA(t, "other")
