@@ -42,6 +42,7 @@ type Source struct {
 	mu       sync.Mutex        // one load at a time; guards what follows
 	inUse    [sha256.Size]byte // of the files that current was loaded from
 	lastSaid string            // the newest failure that was told; empty when the files are in use
+	nearing  nearness          // how near the certificate's end was when that was told
 
 	stop chan struct{}
 	once sync.Once
@@ -197,6 +198,49 @@ func (s *Source) wellAgain() {
 		s.cfg.Logger.Info("the TLS files are again those in use", "uses", s.cfg.uses())
 	}
 	s.cfg.Metrics.again(s.cfg.Uses)
+	s.tellTheEnd(time.Now())
+}
+
+// nearness is how near a certificate is to its end.
+type nearness uint8
+
+const (
+	far  nearness = iota
+	soon          // two weeks, or a third of its life where that is less
+	near          // a day, or a tenth of its life
+	ended
+)
+
+func (l *loaded) nearness(now time.Time) nearness {
+	if l.cert == nil {
+		return far
+	}
+	life, left := l.notAfter.Sub(l.cert.Leaf.NotBefore), l.notAfter.Sub(now)
+	switch {
+	case left <= 0:
+		return ended
+	case left < min(24*time.Hour, life/10):
+		return near
+	case left < min(14*24*time.Hour, life/3):
+		return soon
+	}
+	return far
+}
+
+// tellTheEnd logs that the certificate comes nearer to its end, once for each step.
+func (s *Source) tellTheEnd(now time.Time) {
+	l := s.current.Load()
+	step := l.nearness(now)
+	if step <= s.nearing {
+		return
+	}
+	s.nearing = step
+	told := []any{"uses", s.cfg.uses(), "file", s.cfg.Files.Cert, "not_after", l.notAfter.UTC().Format(time.RFC3339)}
+	if step == ended {
+		s.cfg.Logger.Error("the TLS certificate in use has expired: connections are refused; put a new one in its place", told...)
+		return
+	}
+	s.cfg.Logger.Warn("the TLS certificate in use expires soon; put a new one in its place", append(told, "left", l.notAfter.Sub(now).Round(time.Second).String())...)
 }
 
 // take puts a content of the files into use.
@@ -229,6 +273,8 @@ func (s *Source) take(c content) error {
 				"uses", s.cfg.uses(), "file", s.cfg.Files.Key, "mode", fmt.Sprintf("%#o", k.mode))
 		}
 	}
+	s.nearing = far
+	s.tellTheEnd(now)
 	return nil
 }
 
