@@ -62,6 +62,7 @@ type App struct {
 	reloads  reloads
 	reload   sync.Mutex     // held while the configuration is reloaded
 	owed     *config.Config // one that waits for the files that it names; guarded by reload
+	owedFor  string         // the fault of theirs that was told last
 
 	opts         Options
 	identity     *identityStore

@@ -47,7 +47,7 @@ func (m reloads) failed() { m.ok.Set(0) }
 func (a *App) Reload(next config.Config, err error) {
 	a.reload.Lock()
 	defer a.reload.Unlock()
-	a.owed = nil
+	a.owed, a.owedFor = nil, ""
 	if err != nil {
 		a.reloads.failed()
 		a.log.Error("the configuration was not reloaded and stays as it is; correct it and send SIGHUP again", "error", err.Error())
@@ -56,7 +56,7 @@ func (a *App) Reload(next config.Config, err error) {
 	// The files first: where one is faulty, the configuration that names them changes nothing.
 	if err := a.reloadFiles(); err != nil {
 		a.reloads.failed()
-		a.owed = &next
+		a.owed, a.owedFor = &next, err.Error()
 		a.log.Error("a file that the configuration names cannot be used; the configuration was not reloaded and stays as it is; correct the file, and it is reloaded within a minute, or at once with SIGHUP",
 			"error", err.Error())
 		return
@@ -117,11 +117,19 @@ func (a *App) startRetries() {
 func (a *App) retryReload() {
 	a.reload.Lock()
 	defer a.reload.Unlock()
-	if a.owed == nil || a.reloadFiles() != nil {
-		return // nothing is owed, or what was said of the files still holds
+	if a.owed == nil {
+		return
+	}
+	if err := a.reloadFiles(); err != nil {
+		// Another fault than before: what was corrected is not right yet.
+		if said := err.Error(); said != a.owedFor {
+			a.owedFor = said
+			a.log.Error("a file that the configuration names still cannot be used; the configuration is not reloaded yet", "error", said)
+		}
+		return
 	}
 	next := *a.owed
-	a.owed = nil
+	a.owed, a.owedFor = nil, ""
 	a.take(next)
 }
 

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -87,6 +89,24 @@ func TestEachReloadableKeyReloads(t *testing.T) {
 	}
 }
 
+// told is what a logger has written.
+type told struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *told) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *told) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 // A reload that failed over a file only is made up for once the file is well, without another SIGHUP.
 func TestAReloadWaitsForItsFiles(t *testing.T) {
 	t.Parallel()
@@ -99,7 +119,8 @@ func TestAReloadWaitsForItsFiles(t *testing.T) {
 	}
 	write("# none\n")
 	level := new(slog.LevelVar)
-	a, change := alone(t, map[string]string{"admin.tokens_file": tokens}, Options{LogLevel: level})
+	var said told
+	a, change := alone(t, map[string]string{"admin.tokens_file": tokens}, Options{LogLevel: level, Logger: slog.New(slog.NewTextHandler(&said, nil))})
 	ok := func() bool {
 		t.Helper()
 		families, err := a.registry.Gather()
@@ -119,6 +140,12 @@ func TestAReloadWaitsForItsFiles(t *testing.T) {
 	a.retryReload()
 	if ok() || level.Level() != slog.LevelInfo {
 		t.Errorf("with a faulty file the reload went well: %v, level %v", ok(), level.Level())
+	}
+	write("name norole hash\n")
+	a.retryReload()
+	a.retryReload()
+	if n := strings.Count(said.String(), "still cannot be used"); n != 1 {
+		t.Errorf("another fault than before was told %d times:\n%s", n, said.String())
 	}
 	write("# none again\n")
 	a.retryReload()

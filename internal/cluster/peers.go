@@ -257,7 +257,8 @@ func (c *Cluster) ReportAddresses(id string) (Report, bool) {
 // it is cut. It is false of one that is not asked.
 func (c *Cluster) Silent(id string) bool { return c.peers.get(id).err != "" }
 
-// CatchUp asks the leader how far it is, and returns once this node has applied as much.
+// CatchUp asks the leader how far it is, and returns once this node has applied as much: its log to the end,
+// as LeaderIndex says why.
 func (c *Cluster) CatchUp(ctx context.Context, leader string) error {
 	address, ok := c.MemberAddress(leader)
 	if !ok {
@@ -270,7 +271,7 @@ func (c *Cluster) CatchUp(ctx context.Context, leader string) error {
 	if s.Leader != leader {
 		return fmt.Errorf("%s does not lead any more", leader)
 	}
-	return poll(ctx, func() bool { return max(c.cfg.State.Applied().Index, c.cfg.Raft.Stats().PassedIndex) >= s.Commit })
+	return poll(ctx, func() bool { return max(c.cfg.State.Applied().Index, c.cfg.Raft.Stats().PassedIndex) >= max(s.Commit, s.LastLog) })
 }
 
 // LeaderIndex is the newest entry that the leader of a term has told of lately, and false while it has told
