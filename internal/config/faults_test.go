@@ -131,3 +131,17 @@ func TestAKeyInBothWaysIsADuplicate(t *testing.T) {
 		}
 	}
 }
+
+// One mistake in the member list is one fault, and a node_id that was forgotten is said to be that.
+func TestOneFaultOfAMemberList(t *testing.T) {
+	for text, says := range map[string]string{
+		"node_id: m1\ncluster.members: {m1: 10.0.0.1, m2: \"127.0.0.1:2\"}\n":      `member m1: "10.0.0.1" is not host:port`,
+		"cluster.members: {m1: \"127.0.0.1:9010\", m2: \"127.0.0.1:2\"}\n":         "node_id is not set, and that is its default",
+		"node_id: m3\ncluster.members: {m1: \"127.0.0.1:1\", m2: \"127.0.0.1:2\"}": "list it, or set cluster.join",
+	} {
+		_, err := config.Load(file(t, text), nil, nil)
+		if err == nil || strings.Count(err.Error(), "\n") != 0 || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

@@ -125,11 +125,19 @@ func (c *Config) validateMembers(fault faulter) {
 		return
 	}
 	const key = "cluster.members"
-	c.checkMemberList(func(format string, args ...any) { fault(on(key), format, args...) })
+	faulty := false
+	c.checkMemberList(func(format string, args ...any) {
+		faulty = true
+		fault(on(key), format, args...)
+	})
 	own, listed := c.MemberAddress(c.NodeID)
 	switch {
+	case !listed && !c.Join && c.Sources["node_id"] == SourceDefault:
+		fault(on(key, "node_id", "cluster.join"), "does not list this node, %q: node_id is not set, and that is its default; set it to this node's name in the list", c.NodeID)
 	case !listed && !c.Join:
 		fault(on(key, "node_id", "cluster.join"), "does not list this node, %q; list it, or set cluster.join to join the others later", c.NodeID)
+	case faulty: // what follows would follow from that
+		return
 	case listed && c.RaftAdvertise == "":
 		c.RaftAdvertise = own
 	case listed && c.RaftAdvertise != own:
@@ -142,12 +150,13 @@ func (c *Config) validateMembers(fault faulter) {
 
 // checkMemberList checks the list by itself.
 func (c *Config) checkMemberList(fault func(format string, args ...any)) {
-	ids, addresses, loopback := map[string]bool{}, map[string]bool{}, 0
+	ids, addresses, loopback, unclear := map[string]bool{}, map[string]bool{}, 0, false
 	for _, m := range c.Members {
 		if err := CheckNodeID(m.ID); err != nil {
 			fault("%v", err)
 		}
 		if _, err := checkAddress(m.Address, false); err != nil {
+			unclear = true
 			fault("member %s: %v", m.ID, err)
 		} else if unspecified(m.Address) {
 			fault("member %s: %q is no address that others can reach", m.ID, m.Address)
@@ -163,7 +172,7 @@ func (c *Config) checkMemberList(fault func(format string, args ...any)) {
 			loopback++
 		}
 	}
-	if loopback > 0 && loopback < len(c.Members) {
+	if !unclear && loopback > 0 && loopback < len(c.Members) {
 		fault("some addresses are loopback addresses, which members on other machines cannot reach")
 	}
 }
