@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/lancemaster/lancemaster/gen-go/backend"
@@ -178,22 +177,8 @@ func (s *scene) successor(old *Master) (next, voter *Master) {
 // believed runs a test with a leader that does not notice for long that the others have left it.
 func believed(t *testing.T, f func(*scene, *Master)) {
 	t.Helper()
-	dir := memory(t)
-	synctest.Test(t, func(t *testing.T) {
-		c := New(Config{Dir: dir, Masters: masters, Seed: 1, Own: map[string]map[string]string{masterName(0): Believer()}})
-		if err := c.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			c.Net.Heal()
-			if err := c.Stop(); err != nil {
-				t.Error(err)
-			}
-		})
-		first, err := c.WaitLeader(time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+	own := map[string]map[string]string{masterName(0): Believer()}
+	formedAs(t, own, func(t *testing.T, c *Cluster, first *Master) {
 		old := c.Masters[0]
 		s := stage(t, c, first, time.Hour)
 		if first != old {

@@ -28,9 +28,15 @@ func memory(t *testing.T) string {
 // their goroutines have.
 func formed(t *testing.T, f func(*testing.T, *Cluster, *Master)) {
 	t.Helper()
+	formedAs(t, nil, f)
+}
+
+// formedAs is formed with configuration that some masters have for themselves.
+func formedAs(t *testing.T, own map[string]map[string]string, f func(*testing.T, *Cluster, *Master)) {
+	t.Helper()
 	dir := memory(t)
 	synctest.Test(t, func(t *testing.T) {
-		c := New(Config{Dir: dir, Masters: masters, Seed: 1})
+		c := New(Config{Dir: dir, Masters: masters, Seed: 1, Own: own})
 		if err := c.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
