@@ -74,6 +74,7 @@ type sighting struct {
 	identity peer.Identity
 	status   status
 	asked    time.Time // when the newest question went out that was answered or failed
+	commit   uint64    // what this node knew to be committed when the newest question went out that was answered
 	at       time.Time // when it was heard, by the monotonic clock; zero: never
 	// middle is when the answer was made, by our clock, give or take uncertain.
 	middle    time.Time
@@ -161,7 +162,7 @@ func (p *peers) begin(id string) bool {
 
 // ask asks one master. An answer counts as of when it was given, whichever of two comes last.
 func (p *peers) ask(ctx context.Context, m Member) {
-	before := time.Now()
+	before := p.question()
 	s, identity, err := p.c.askStatus(ctx, m.ID, m.Address)
 	p.mu.Lock()
 	delete(p.asking, m.ID)
@@ -169,9 +170,19 @@ func (p *peers) ask(ctx context.Context, m Member) {
 	p.learn(m, before, s, identity, err)
 }
 
+// question is what there was when one went out.
+type question struct {
+	at     time.Time
+	commit uint64
+}
+
+func (p *peers) question() question {
+	return question{at: time.Now(), commit: p.c.cfg.Raft.Stats().CommitIndex}
+}
+
 // learn keeps what a question that went out before came to, now.
-func (p *peers) learn(m Member, before time.Time, s status, identity peer.Identity, err error) {
-	after := time.Now()
+func (p *peers) learn(m Member, q question, s status, identity peer.Identity, err error) {
+	before, after := q.at, time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	last := p.seen[m.ID]
@@ -183,7 +194,7 @@ func (p *peers) learn(m Member, before time.Time, s status, identity peer.Identi
 		last.err = err.Error()
 	} else {
 		rtt := after.Sub(before)
-		last = sighting{member: m, identity: identity, status: s, asked: before, at: after, middle: before.Add(rtt / 2), uncertain: rtt / 2}
+		last = sighting{member: m, identity: identity, status: s, asked: before, commit: q.commit, at: after, middle: before.Add(rtt / 2), uncertain: rtt / 2}
 	}
 	p.seen[m.ID] = last
 	close(p.changed)
@@ -271,7 +282,9 @@ func (c *Cluster) CatchUp(ctx context.Context, leader string) error {
 	if s.Leader != leader {
 		return fmt.Errorf("%s does not lead any more", leader)
 	}
-	return poll(ctx, func() bool { return max(c.cfg.State.Applied().Index, c.cfg.Raft.Stats().PassedIndex) >= max(s.Commit, s.LastLog) })
+	return poll(ctx, func() bool {
+		return max(c.cfg.State.Applied().Index, c.cfg.Raft.Stats().PassedIndex) >= max(s.Commit, s.LastLog)
+	})
 }
 
 // LeaderIndex is the newest entry that the leader of a term has told of lately, and false while it has told

@@ -60,7 +60,7 @@ func (p *peers) refresh(ctx context.Context) {
 
 // askWithin asks one master, and learns nothing where no answer came before ctx ended.
 func (p *peers) askWithin(ctx context.Context, m Member) {
-	before := time.Now()
+	before := p.question()
 	s, identity, err := p.c.askStatus(ctx, m.ID, m.Address)
 	if err != nil && ctx.Err() != nil {
 		return

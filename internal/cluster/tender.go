@@ -92,10 +92,9 @@ func (c *Cluster) tend(ctx context.Context) error {
 		return nil
 	}
 	servers := c.cfg.Raft.Servers()
-	commit := c.cfg.Raft.Stats().CommitIndex
 	var faults []error
 	for _, s := range servers {
-		changed, err := c.tendMember(ctx, s, commit)
+		changed, err := c.tendMember(ctx, s)
 		if changed {
 			return err
 		}
@@ -109,7 +108,7 @@ func (c *Cluster) tend(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-func (c *Cluster) tendMember(ctx context.Context, s raftnode.Server, commit uint64) (changed bool, err error) {
+func (c *Cluster) tendMember(ctx context.Context, s raftnode.Server) (changed bool, err error) {
 	if s.ID == c.cfg.NodeID {
 		return c.recordAddress(ctx, s, c.cfg.Address)
 	}
@@ -120,7 +119,7 @@ func (c *Cluster) tendMember(ctx context.Context, s raftnode.Server, commit uint
 	if moved, err := c.recordAddress(ctx, s, seen.status.Address); moved || err != nil {
 		return moved, err
 	}
-	if s.Voter || !c.caughtUp(seen, commit) {
+	if s.Voter || !c.caughtUp(seen) {
 		return false, nil
 	}
 	if err := c.cfg.Raft.AddVoter(ctx, s.ID, s.Address); err != nil {
@@ -131,11 +130,12 @@ func (c *Cluster) tendMember(ctx context.Context, s raftnode.Server, commit uint
 }
 
 // caughtUp says whether a member follows this leader, knows of its own registration, and has all but
-// the newest entries. In a young journal the newest may be all there are.
-func (c *Cluster) caughtUp(seen sighting, commit uint64) bool {
+// the newest entries of those that were there when it was asked: a busy journal has grown by more since then.
+// In a young journal the newest may be all there are.
+func (c *Cluster) caughtUp(seen sighting) bool {
 	known := c.member(seen.member.ID)
 	applied := seen.status.Applied
-	return known != nil && seen.status.Leader == c.cfg.NodeID && applied >= known.RegisteredAt && max(applied, seen.status.Passed)+catchUpLag >= commit
+	return known != nil && seen.status.Leader == c.cfg.NodeID && applied >= known.RegisteredAt && max(applied, seen.status.Passed)+catchUpLag >= seen.commit
 }
 
 // recordAddress puts the address that a member advertises into the registry and the Raft

@@ -83,6 +83,31 @@ func TestAMemberWithoutItsOwnRegistrationHasNotCaughtUp(t *testing.T) {
 	})
 }
 
+// A journal that grows by more entries between two looks than a new member may lack does not keep it from its vote.
+func TestABusyJournalKeepsNobodyFromItsVote(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, _ := w.adding()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() {
+			for ctx.Err() == nil {
+				time.Sleep(10 * time.Millisecond) //sleep: the bubble's time
+				w.mu.Lock()
+				w.state.Position.Index += 10
+				w.mu.Unlock()
+			}
+		}()
+		w.pass(3 * time.Second)
+		for range 5 {
+			time.Sleep(900 * time.Millisecond) //sleep: the bubble's time
+			ok(t, a.tend(within(t)))
+		}
+		if !slices.Contains(w.voters(), "b") {
+			t.Error("b follows closely and was not given its vote")
+		}
+	})
+}
+
 func TestCaughtUp(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.adding()
@@ -106,7 +131,8 @@ func TestCaughtUp(t *testing.T) {
 			"follows nobody":         {seen(at+5, ""), at + 5, false},
 			"not registered":         {sighting{member: Member{ID: "z"}, status: status{Applied: at, Leader: "a"}}, at, false},
 		} {
-			if got := a.caughtUp(tt.seen, tt.commit); got != tt.want {
+			tt.seen.commit = tt.commit
+			if got := a.caughtUp(tt.seen); got != tt.want {
 				t.Errorf("%s: %v", name, got)
 			}
 		}
