@@ -59,8 +59,10 @@ func TestTheLogLevelsOffUnderSteadyLoad(t *testing.T) {
 		sizes = append(sizes, info.Size())
 	}
 	const written = rounds * writers * each * size
+	// The file grows by doubling, and one snapshot that comes a moment late may take it over such a step. A log
+	// that is not cut goes over four of them.
 	third, last := sizes[rounds/3], sizes[rounds-1]
-	if last > third || last > written/2 {
+	if last > 2*third || last > written/2 {
 		t.Errorf("the log has %d bytes after a third and %d at the end of %d bytes written: %v", third, last, written, sizes)
 	}
 	if kept := snapshotFiles(t, dir); len(kept) > 2+1 { // one more may be under way
