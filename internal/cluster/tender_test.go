@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,16 +88,24 @@ func TestAMemberWithoutItsOwnRegistrationHasNotCaughtUp(t *testing.T) {
 func TestABusyJournalKeepsNobodyFromItsVote(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, _ := w.adding()
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		go func() {
-			for ctx.Err() == nil {
-				time.Sleep(10 * time.Millisecond) //sleep: the bubble's time
+		end := make(chan struct{})
+		var growing sync.WaitGroup
+		defer growing.Wait()
+		defer close(end)
+		growing.Go(func() {
+			tick := time.NewTicker(10 * time.Millisecond)
+			defer tick.Stop()
+			for {
+				select {
+				case <-end:
+					return
+				case <-tick.C:
+				}
 				w.mu.Lock()
 				w.state.Position.Index += 10
 				w.mu.Unlock()
 			}
-		}()
+		})
 		w.pass(3 * time.Second)
 		for range 5 {
 			time.Sleep(900 * time.Millisecond) //sleep: the bubble's time
