@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lancemaster/lancemaster/internal/await"
 )
 
 // Those who ask while one runs share the next run, and nobody is served by one that began before.
@@ -15,14 +17,14 @@ func TestRunsForAllWhoAsk(t *testing.T) {
 		began := 0 // one runs at a time
 		f := func() error {
 			began++
-			<-time.After(time.Second)
+			await.Pass(time.Second)
 			return nil
 		}
 		start := time.Now()
 		var all sync.WaitGroup
 		for i := range 100 {
 			all.Go(func() {
-				<-time.After(time.Duration(i) * time.Millisecond)
+				await.Pass(time.Duration(i) * time.Millisecond)
 				asked := time.Since(start)
 				if err := s.do(t.Context(), f); err != nil {
 					t.Error(err)
@@ -36,7 +38,7 @@ func TestRunsForAllWhoAsk(t *testing.T) {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 			defer cancel()
-			<-time.After(50 * time.Millisecond)
+			await.Pass(50 * time.Millisecond)
 			if err := s.do(ctx, f); err == nil {
 				t.Error("it was waited for longer than the caller's patience")
 			}

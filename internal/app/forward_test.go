@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lancemaster/lancemaster/internal/await"
 	"github.com/lancemaster/lancemaster/internal/client"
 )
 
@@ -38,34 +39,33 @@ func TestTheLeaderIsRemovedByWayOfAFollower(t *testing.T) {
 	if len(state.Members) != 2 || slices.ContainsFunc(state.Members, func(m client.Member) bool { return m.NodeID == id }) {
 		t.Errorf("after %s was removed the members are %+v", id, state.Members)
 	}
-	for { // what was removed says so, and does not pass for one that stands by
+	// What was removed says so, and does not pass for one that stands by.
+	await.Until(t, time.Minute, "the removed master does not say that it was removed", func() bool {
 		ready, reason := leader.Ready()
-		if !ready && strings.Contains(reason, "no member any more: stop it") {
-			break
-		}
-		if ctx.Err() != nil {
-			t.Fatalf("the removed master says %v, %q", ready, reason)
-		}
-		time.Sleep(50 * time.Millisecond) //sleep: the interval of a poll that ctx bounds
-	}
+		return !ready && strings.Contains(reason, "no member any more: stop it")
+	})
 }
 
 // leaderOf waits until one of the masters leads and the others are its peers.
 func leaderOf(ctx context.Context, t *testing.T, masters []*master) (leader *master, followers []*master) {
 	t.Helper()
 	all := clientOf(t, masters...)
-	for {
-		state, err := all.Cluster(ctx)
-		if err == nil && !slices.ContainsFunc(state.Members, func(m client.Member) bool { return !m.Reachable }) {
-			for i, m := range masters {
-				if ready, _ := m.Ready(); ready {
-					return m, slices.Delete(slices.Clone(masters), i, i+1)
-				}
+	var state *client.Cluster
+	var err error
+	if !await.Poll(50*time.Millisecond, time.Minute, func() bool {
+		state, err = all.Cluster(ctx)
+		if err != nil || slices.ContainsFunc(state.Members, func(m client.Member) bool { return !m.Reachable }) {
+			return false
+		}
+		for i, m := range masters {
+			if ready, _ := m.Ready(); ready {
+				leader, followers = m, slices.Delete(slices.Clone(masters), i, i+1)
+				return true
 			}
 		}
-		if ctx.Err() != nil {
-			t.Fatalf("no leader with all its peers: %+v, %v", state, err)
-		}
-		time.Sleep(50 * time.Millisecond) //sleep: the interval of a poll that ctx bounds
+		return false
+	}) {
+		t.Fatalf("no leader with all its peers: %+v, %v", state, err)
 	}
+	return leader, followers
 }

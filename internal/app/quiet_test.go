@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lancemaster/lancemaster/internal/app"
+	"github.com/lancemaster/lancemaster/internal/await"
 	"github.com/lancemaster/lancemaster/internal/client"
 )
 
@@ -56,19 +57,15 @@ func TestAnIdleNodeIsQuiet(t *testing.T) {
 	const heartbeats, rounds = `lancemaster_backend_heartbeats_total{result="ok"}`, "lancemaster_dispatch_round_duration_seconds_count"
 	url := "http://" + d.Addrs().HTTP + "/metrics"
 	beats, turns := count(t, url, heartbeats), count(t, url, rounds)
-	await := func(more float64) {
+	comeRound := func(more float64) {
 		t.Helper()
-		for deadline := time.Now().Add(wait); ; {
-			if count(t, url, heartbeats) >= beats+more && count(t, url, rounds) >= turns+more {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatal("the heartbeats or the rounds have stopped")
-			}
-			time.Sleep(20 * time.Millisecond) //sleep: the interval of a poll that wait bounds
+		if !await.Poll(20*time.Millisecond, wait, func() bool {
+			return count(t, url, heartbeats) >= beats+more && count(t, url, rounds) >= turns+more
+		}) {
+			t.Fatal("the heartbeats or the rounds have stopped")
 		}
 	}
-	await(3)
+	comeRound(3)
 	if log.take() == "" {
 		t.Fatal("a start wrote nothing: this test sees no log")
 	}
@@ -76,7 +73,7 @@ func TestAnIdleNodeIsQuiet(t *testing.T) {
 	// line. What an idle node writes by itself it writes every time.
 	var noise string
 	for try := 1; try <= 5; try++ {
-		await(3 + 15*float64(try))
+		comeRound(3 + 15*float64(try))
 		if noise = log.take(); noise == "" {
 			return
 		}

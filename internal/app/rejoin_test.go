@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lancemaster/lancemaster/internal/app"
+	"github.com/lancemaster/lancemaster/internal/await"
 	"github.com/lancemaster/lancemaster/internal/client"
 	"github.com/lancemaster/lancemaster/internal/config"
 )
@@ -214,15 +215,11 @@ func TestARestoredNodeAndItsFormerCluster(t *testing.T) {
 	if _, err := restored.AddMember(ctx, "m2", m2.at(9010)); err != nil {
 		t.Fatal(err)
 	}
-	for {
-		state, err := restored.Cluster(ctx)
-		if err == nil && len(state.Members) == 2 && !slices.ContainsFunc(state.Members, func(m client.Member) bool { return !m.Voter }) {
-			break
-		}
-		if ctx.Err() != nil {
-			t.Fatalf("the wiped disk does not become a voter: %+v, %v", state, err)
-		}
-		time.Sleep(50 * time.Millisecond) //sleep: the interval of a poll that ctx bounds
+	if !await.Poll(50*time.Millisecond, time.Minute, func() bool {
+		state, err = restored.Cluster(ctx)
+		return err == nil && len(state.Members) == 2 && !slices.ContainsFunc(state.Members, func(m client.Member) bool { return !m.Voter })
+	}) {
+		t.Fatalf("the wiped disk does not become a voter: %+v, %v", state, err)
 	}
 	status, err := clientOf(t, m2).Status(ctx, n.of(m2.at(9021)))
 	if err != nil || status.Incarnation != 2 || !status.Quarantined {

@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lancemaster/lancemaster/internal/await"
 	"github.com/lancemaster/lancemaster/internal/fsm"
 	"github.com/lancemaster/lancemaster/internal/job"
 	"github.com/lancemaster/lancemaster/internal/rpc"
@@ -154,12 +155,12 @@ func TestAnIdleSnapshotIsGivenUp(t *testing.T) {
 		s := snapshotsOf(t, dir, a.machine.Export)
 		info := begun(t, s)
 		for range 5 {
-			time.Sleep(snapshotIdle - time.Second) //sleep: virtual time
+			await.Pass(snapshotIdle - time.Second)
 			if _, err := s.Read(t.Context(), info.ID, 0, 1); err != nil {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(snapshotIdle + time.Second) //sleep: virtual time
+		await.Pass(snapshotIdle + time.Second)
 		synctest.Wait()
 		if _, err := s.Read(t.Context(), info.ID, 0, 1); !job.IsCode(err, job.CodeNotFound) {
 			t.Errorf("read after it was idle: %v", err)

@@ -11,6 +11,6 @@
 // gives its reason:
 //
 //	//order: ...  on or above a range over a map whose order cannot reach a result
-//	//sleep: ...  on or above a time.Sleep that is the interval of a bounded poll
+//	//sleep: ...  on or above a time.Sleep that is the interval of a bounded poll; in tests nothing excuses one
 //	// long: ...  above the package clause of a file of more than 600 lines
 package archtest

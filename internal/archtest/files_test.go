@@ -42,8 +42,8 @@ func checkPaths(path string, content []byte) []string {
 	return faults
 }
 
-// checkGoFile refuses a file that is too long and does not say why, and sleeps that do not say what
-// bounds them.
+// checkGoFile refuses a file that is too long and does not say why, sleeps of tests, and other sleeps that do
+// not say what bounds them.
 func checkGoFile(path string, content []byte) []string {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, path, content, parser.ParseComments)
@@ -55,11 +55,23 @@ func checkGoFile(path string, content []byte) []string {
 		faults = append(faults, fmt.Sprintf("%s: %d lines; split it, or say why not in a // long: comment above"+
 			" the package clause", path, lines))
 	}
-	local := importedAs(file, "time")
+	local, ofTest := importedAs(file, "time"), strings.HasSuffix(path, "_test.go")
+	choices := map[ast.Node]bool{} // of select statements
 	ast.Inspect(file, func(node ast.Node) bool {
-		if isSleep(node, local) && !sleeps[fset.Position(node.Pos()).Line] {
-			faults = append(faults, fmt.Sprintf("%s: time.Sleep; wait for a signal or use testing/synctest, or, for the"+
-				" interval of a bounded poll, say in a //sleep: comment what bounds it", fset.Position(node.Pos())))
+		if clause, ok := node.(*ast.CommClause); ok && clause.Comm != nil {
+			choices[clause.Comm] = true
+		}
+		switch {
+		case ofTest && isDelay(node, local) && !choices[node]:
+			faults = append(faults, fmt.Sprintf("%s: a wait for time alone; wait for a signal, poll with await.Until, let the"+
+				" time of a synctest bubble pass with await.Pass, or, where a fault is made then, use await.Moment", fset.Position(node.Pos())))
+		case !isSleep(node, local):
+		case ofTest:
+			faults = append(faults, fmt.Sprintf("%s: time.Sleep in a test; wait for a signal, poll with await.Until, or,"+
+				" in a synctest bubble, let its time pass with await.Pass", fset.Position(node.Pos())))
+		case !sleeps[fset.Position(node.Pos()).Line]:
+			faults = append(faults, fmt.Sprintf("%s: time.Sleep; wait for a signal, or, for the interval of a bounded poll,"+
+				" say in a //sleep: comment what bounds it", fset.Position(node.Pos())))
 		}
 		return true
 	})
@@ -107,6 +119,28 @@ func isSleep(node ast.Node, local string) bool {
 	return false
 }
 
+// isDelay tells whether the node is a statement that waits for time.After and nothing else.
+func isDelay(node ast.Node, local string) bool {
+	statement, ok := node.(*ast.ExprStmt)
+	if !ok {
+		return false
+	}
+	receive, ok := statement.X.(*ast.UnaryExpr)
+	if !ok || receive.Op != token.ARROW {
+		return false
+	}
+	call, ok := receive.X.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	after, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	before, ok := after.X.(*ast.Ident)
+	return ok && local != "" && before.Name == local && after.Sel.Name == "After"
+}
+
 func TestCheckPaths(t *testing.T) {
 	work, home := "/wo"+"rk/", "/ro"+"ot/"
 	for text, want := range map[string]string{
@@ -150,4 +184,8 @@ func TestCheckGoFile(t *testing.T) {
 			wantFault(t, checkGoFile("p.go", []byte(tt.text)), tt.want)
 		})
 	}
+	wantFault(t, checkGoFile("p_test.go", []byte("package p\nimport \"time\"\nfunc f() { <-time.After(1) }\n")), "a wait for time alone")
+	wantFault(t, checkGoFile("p_test.go", []byte("package p\nimport \"time\"\nfunc f() { select { case <-time.After(1): } }\n")), "")
+	// In a test no reason counts.
+	wantFault(t, checkGoFile("p_test.go", []byte("package p\nimport \"time\"\nfunc f() {\n//sleep: at most 50 polls\ntime.Sleep(1)\n}\n")), "time.Sleep in a test")
 }

@@ -103,15 +103,17 @@ var rooms = []room{
 	// Reference pages and man pages from command lines.
 	{path: "clidocs"},
 
+	// How tests wait: polls with a bound, and the time of a bubble.
+	{path: "await", testOnly: true},
 	// Real app instances with a transport that can be cut.
 	// config for what a master is started with; the wire is for what its backends do.
-	{path: "testcluster", imports: []string{"app", "client", "config", "oracle", "scripted", "thriftnet", genGo}, testOnly: true},
+	{path: "testcluster", imports: []string{"app", "await", "client", "config", "oracle", "scripted", "thriftnet", genGo}, testOnly: true},
 	// Judges a run under faults by its facts: client for their types, fsm for the states of nodes.
 	{path: "oracle", imports: []string{"client", "fsm"}, testOnly: true},
 	// A backend that follows a script and records what it is sent.
 	{path: "scripted", imports: []string{"oracle", "thriftnet", genGo}, testOnly: true},
 	// Starts the real programs, and ends them.
-	{path: "programs", testOnly: true},
+	{path: "programs", imports: []string{"await"}, testOnly: true},
 	// The real binaries under faults.
 	{path: "faults", imports: []string{all, genGo}, testOnly: true},
 	// The real binaries, end to end; plays misbehaving backends, so it speaks the wire itself.

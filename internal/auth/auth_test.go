@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lancemaster/lancemaster/internal/auth"
+	"github.com/lancemaster/lancemaster/internal/await"
 	"github.com/lancemaster/lancemaster/internal/job"
 	"github.com/lancemaster/lancemaster/internal/tlsconf"
 )
@@ -259,7 +260,7 @@ func TestGuessingIsSlowed(t *testing.T) {
 			t.Errorf("it was logged %d times: %s", n, said.String())
 		}
 
-		time.Sleep(auth.FailEvery) //sleep: virtual time
+		await.Pass(auth.FailEvery)
 		if got := try(home, auth.NewToken()); got != auth.ReasonUnknownToken {
 			t.Errorf("after the pause: %s", got)
 		}
@@ -267,7 +268,7 @@ func TestGuessingIsSlowed(t *testing.T) {
 			t.Errorf("one failure more: %s", got)
 		}
 		r.revoke("known")
-		time.Sleep(auth.FailEvery) //sleep: virtual time
+		await.Pass(auth.FailEvery)
 		if got := try(home, known); got != auth.ReasonUnknownToken {
 			t.Errorf("a revoked token: %s", got)
 		}
@@ -392,7 +393,7 @@ func TestManyAddresses(t *testing.T) {
 		if got := try("192.0.2.1:1"); got != auth.ReasonLockedOut {
 			t.Errorf("a newcomer in a flood shares its standing: %s", got)
 		}
-		time.Sleep(time.Duration(auth.FailBurst) * auth.FailEvery) //sleep: virtual time
+		await.Pass(time.Duration(auth.FailBurst) * auth.FailEvery)
 		if _, err := a.Authenticate(t.Context(), "192.0.2.1:1", nil, good); err != nil {
 			t.Errorf("after the flood: %v", err)
 		}

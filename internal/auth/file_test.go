@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lancemaster/lancemaster/internal/auth"
+	"github.com/lancemaster/lancemaster/internal/await"
 	"github.com/lancemaster/lancemaster/internal/job"
 )
 
@@ -130,7 +131,7 @@ func TestTheFileIsWatched(t *testing.T) {
 			return strings.Join(out, " ")
 		}
 		wait := func(d time.Duration) {
-			time.Sleep(d) //sleep: virtual time
+			await.Pass(d)
 			synctest.Wait()
 		}
 		rewrite(t, path, tokenLine("one", "read", "1"), tokenLine("two", "read", "2"))

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 
+	"github.com/lancemaster/lancemaster/internal/await"
 	"github.com/lancemaster/lancemaster/internal/job"
 	"github.com/lancemaster/lancemaster/internal/job/jobtest"
 )
@@ -113,7 +114,7 @@ func (f *fleet) Heartbeat(ctx context.Context, a job.Address, r job.HeartbeatReq
 		if err != nil {
 			f.t.Error(err)
 		}
-		time.Sleep(d) //sleep: the bubble's clock
+		await.Pass(d)
 	}
 	return reply, nil
 }
@@ -136,7 +137,7 @@ func (f *fleet) status(id job.BackendID) Status {
 }
 
 func advance(d time.Duration) {
-	time.Sleep(d) //sleep: the bubble's clock
+	await.Pass(d)
 	synctest.Wait()
 }
 
@@ -348,7 +349,7 @@ func TestStartStop(t *testing.T) {
 			all.Go(func() {
 				for term := range uint64(20) {
 					advanceBy := time.Duration(i) * time.Millisecond
-					time.Sleep(advanceBy) //sleep: the bubble's clock
+					await.Pass(advanceBy)
 					f.monitor.Wake()
 					if err := f.monitor.Start(context.Background(), term); err != nil && !strings.Contains(err.Error(), "have not been stopped") {
 						t.Error(err)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lancemaster/lancemaster/internal/await"
 )
 
 func TestProgress(t *testing.T) {
@@ -18,9 +20,9 @@ func TestProgress(t *testing.T) {
 			return "backend 1 has 2 of 2 slots held by others"
 		})
 		p.say("job 7: PENDING")
-		time.Sleep(1500 * time.Millisecond) //sleep: of the test's own clock
+		await.Pass(1500 * time.Millisecond)
 		fmt.Fprintln(&above{p, out}, "above")
-		time.Sleep(10 * time.Second) //sleep: of the test's own clock
+		await.Pass(10 * time.Second)
 		p.say("job 7: RUNNING")
 		p.close()
 		frames := strings.Split(out.String(), eraseLine)

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lancemaster/lancemaster/internal/await"
 )
 
 // fakeNode takes some time to stop, or never does.
@@ -25,7 +27,7 @@ func (n *fakeNode) Done() <-chan error { return n.done }
 func (n *fakeNode) Stop(ctx context.Context) error {
 	_, bounded := ctx.Deadline()
 	n.bounded.Store(bounded)
-	time.Sleep(n.stopFor) //sleep: in a synctest bubble, the clock is virtual
+	await.Pass(n.stopFor)
 	n.stopped.Store(true)
 	return nil
 }
@@ -94,7 +96,7 @@ func TestTend(t *testing.T) {
 				if n.stopped.Load() != tt.stopped || tt.stopped && !n.bounded.Load() {
 					t.Errorf("stopped: %v, with a bound: %v", n.stopped.Load(), n.bounded.Load())
 				}
-				time.Sleep(2 * time.Hour) //sleep: in a synctest bubble; what was left behind ends
+				await.Pass(2 * time.Hour)
 			})
 		})
 	}

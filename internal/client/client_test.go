@@ -17,6 +17,7 @@ import (
 	"github.com/apache/thrift/lib/go/thrift"
 	"go.uber.org/goleak"
 
+	"github.com/lancemaster/lancemaster/internal/await"
 	"github.com/lancemaster/lancemaster/internal/client"
 	"github.com/lancemaster/lancemaster/internal/client/clienttest"
 )
@@ -393,9 +394,7 @@ func TestTimeoutsAndCancellation(t *testing.T) {
 	defer cancel()
 	asked := count(s)
 	go func() {
-		for count(s) == asked && ctx.Err() == nil {
-			time.Sleep(time.Millisecond) //sleep: the test's context ends it
-		}
+		await.Poll(time.Millisecond, time.Minute, func() bool { return count(s) > asked })
 		cancel()
 	}()
 	_, err = long.Job(ctx, 1)

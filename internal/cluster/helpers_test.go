@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/lancemaster/lancemaster/internal/await"
 	"github.com/lancemaster/lancemaster/internal/job"
 	"github.com/lancemaster/lancemaster/internal/job/jobtest"
 	"github.com/lancemaster/lancemaster/internal/peer"
@@ -335,12 +336,14 @@ func (j journalOf) Propose(_ context.Context, c job.Command) (answer job.Answer,
 // until pumps until something holds, for at most a minute of the bubble's time.
 func (w *world) until(what string, holds func() bool) {
 	w.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); {
-		if time.Now().After(deadline) {
-			w.t.Fatalf("waited a minute in vain: %s\n%s", what, w.describe())
+	if !await.Poll(50*time.Millisecond, time.Minute, func() bool {
+		if holds() {
+			return true
 		}
 		w.pump()
-		time.Sleep(50 * time.Millisecond) //sleep: the interval of a poll with a deadline, mostly in a bubble
+		return false
+	}) {
+		w.t.Fatalf("waited a minute in vain: %s\n%s", what, w.describe())
 	}
 }
 
@@ -348,7 +351,7 @@ func (w *world) until(what string, holds func() bool) {
 func (w *world) pass(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		w.pump()
-		time.Sleep(50 * time.Millisecond) //sleep: in a bubble, where it takes no time
+		await.Pass(50 * time.Millisecond)
 	}
 }
 

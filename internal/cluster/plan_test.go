@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lancemaster/lancemaster/internal/await"
 	"github.com/lancemaster/lancemaster/internal/job"
 	"github.com/lancemaster/lancemaster/internal/peer"
 )
@@ -300,7 +301,7 @@ func TestStartAndStop(t *testing.T) {
 			for _, n := range nodes {
 				n.start()
 			}
-			time.Sleep(time.Duration(i) * 100 * time.Millisecond) //sleep: the bubble's time
+			await.Pass(time.Duration(i) * 100 * time.Millisecond)
 			w.nodes["b"].w.mu.Lock()
 			nodes[1].hangs = true
 			w.nodes["b"].w.mu.Unlock()

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/lancemaster/lancemaster/internal/await"
 )
 
 // overview tells of the member at a place of the list as well.
@@ -34,7 +36,7 @@ func TestOverviewIsFresh(t *testing.T) {
 			t.Errorf("b has applied %d of %d, as of %s ago", b.Applied, self.Applied, b.LastHeard)
 		}
 		w.nodes["c"].stop()
-		time.Sleep(2 * refreshEvery) //sleep: in a bubble, where it takes no time
+		await.Pass(2 * refreshEvery)
 		c, _ := a.overview(2)
 		if c.Reachable || c.ClockDifference != nil || c.Applied != b.Applied || !strings.Contains(c.LastError, "connection refused") {
 			t.Errorf("of one that was stopped: %+v", c)
@@ -59,13 +61,13 @@ func TestOverviewsShareTheirQuestions(t *testing.T) {
 			return nil
 		}
 		w.mu.Unlock()
-		time.Sleep(2 * refreshEvery) //sleep: in a bubble, where it takes no time
+		await.Pass(2 * refreshEvery)
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := a.Overview(gone); err == nil {
 			t.Error("who has given up is told something")
 		}
-		time.Sleep(2 * refreshEvery) //sleep: in a bubble, where it takes no time
+		await.Pass(2 * refreshEvery)
 		asked.Store(0)
 		var wg sync.WaitGroup
 		for range 8 {

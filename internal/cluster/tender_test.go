@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lancemaster/lancemaster/internal/await"
 	"github.com/lancemaster/lancemaster/internal/raftnode"
 )
 
@@ -67,7 +68,7 @@ func TestAMemberWithoutItsOwnRegistrationHasNotCaughtUp(t *testing.T) {
 		ok(t, err)
 		// b answers calls, but Raft's entries do not arrive: nothing is pumped.
 		for range 5 {
-			time.Sleep(time.Second) //sleep: the bubble's time
+			await.Pass(time.Second)
 			ok(t, a.tend(within(t)))
 		}
 		if !a.reachable("b") {
@@ -108,7 +109,7 @@ func TestABusyJournalKeepsNobodyFromItsVote(t *testing.T) {
 		})
 		w.pass(3 * time.Second)
 		for range 5 {
-			time.Sleep(900 * time.Millisecond) //sleep: the bubble's time
+			await.Pass(900 * time.Millisecond)
 			ok(t, a.tend(within(t)))
 		}
 		if !slices.Contains(w.voters(), "b") {
@@ -431,7 +432,7 @@ func TestTheTenderRunsWhileTheTermLasts(t *testing.T) {
 			tender := n.Tender()
 			ctx, cancel := context.WithCancel(t.Context())
 			ok(t, tender.Start(ctx, 1))
-			time.Sleep(time.Duration(i) * 70 * time.Millisecond) //sleep: the bubble's time
+			await.Pass(time.Duration(i) * 70 * time.Millisecond)
 			if i%2 == 0 {
 				cancel()
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 
+	"github.com/lancemaster/lancemaster/internal/await"
 	"github.com/lancemaster/lancemaster/internal/job"
 	"github.com/lancemaster/lancemaster/internal/refresh"
 )
@@ -40,7 +41,7 @@ func TestOrderOfARound(t *testing.T) {
 		// No wake: at ten minutes the deadline of job 1, the slots of jobs 1 and 2 and the
 		// refresh of job 3 are due, and job 4 is PENDING.
 		w.must(job.ChangeSettings{Header: w.header(), Values: []job.SettingValue{{Name: "dispatch.paused", Value: "false"}}})
-		time.Sleep(time.Second) //sleep: the bubble's clock
+		await.Pass(time.Second)
 		synctest.Wait()
 		w.mu.Lock()
 		var got []string
@@ -149,7 +150,7 @@ func TestMetricsOfARoundThatHangs(t *testing.T) {
 		d.run = r
 		d.cfg.Sends.add(&send{identity: job.Identity{Job: 1}})
 		pass := func(duration time.Duration) {
-			time.Sleep(duration) //sleep: the bubble's clock
+			await.Pass(duration)
 		}
 		r.endRound(r.beginRound(time.Now())) // not late
 		began := r.beginRound(time.Now().Add(-time.Second))
@@ -208,7 +209,7 @@ func TestStartStop(t *testing.T) {
 			var all sync.WaitGroup
 			for i := range 4 {
 				all.Go(func() {
-					time.Sleep(time.Duration(seed*i) * 10 * time.Millisecond) //sleep: the bubble's clock
+					await.Pass(time.Duration(seed*i) * 10 * time.Millisecond)
 					d.Stop()
 					d.Wake()
 					if err := d.Start(context.Background(), 1); err != nil && !strings.Contains(err.Error(), "has not been stopped") {

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lancemaster/lancemaster/internal/await"
 	"github.com/lancemaster/lancemaster/internal/backend"
 	"github.com/lancemaster/lancemaster/internal/job"
 )
@@ -183,7 +184,7 @@ func init() {
 		"clocks":    func(w *world, a args) string { w.mu.Lock(); w.agree = a.words[0] == "agree"; w.mu.Unlock(); return "" },
 
 		"advance": func(w *world, a args) string {
-			time.Sleep(w.duration(a.words[0])) //sleep: the bubble's clock
+			await.Pass(w.duration(a.words[0]))
 			return ""
 		},
 		// suspend lets the machine sleep: only the clock that counts suspend moves.

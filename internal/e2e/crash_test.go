@@ -18,6 +18,7 @@ import (
 	"github.com/lancemaster/lancemaster/gen-go/admin"
 	"github.com/lancemaster/lancemaster/gen-go/backend"
 	"github.com/lancemaster/lancemaster/gen-go/shared"
+	"github.com/lancemaster/lancemaster/internal/await"
 	"github.com/lancemaster/lancemaster/internal/programs"
 	"github.com/lancemaster/lancemaster/internal/scripted"
 )
@@ -165,7 +166,7 @@ func (c *crash) round(n int) {
 	for c.rand.IntN(10) < killStarting {
 		c.launch()
 		delay := time.Duration(c.rand.Int64N(int64(longestLoad)))
-		<-time.After(delay)
+		await.Moment(delay)
 		c.kill()
 	}
 	c.start()
@@ -197,7 +198,7 @@ func (c *crash) load() []*submission {
 			c.t.Error("the master acknowledges nothing")
 		}
 	}
-	<-time.After(moment)
+	await.Moment(moment)
 	c.kill()
 	running.Wait()
 	var batch []*submission

@@ -16,6 +16,7 @@ import (
 	"github.com/lancemaster/lancemaster/gen-go/admin"
 	"github.com/lancemaster/lancemaster/gen-go/backend"
 	"github.com/lancemaster/lancemaster/gen-go/shared"
+	"github.com/lancemaster/lancemaster/internal/await"
 	"github.com/lancemaster/lancemaster/internal/programs"
 	"github.com/lancemaster/lancemaster/internal/scripted"
 	"github.com/lancemaster/lancemaster/internal/thriftnet"
@@ -236,9 +237,9 @@ func TestSuspended(t *testing.T) {
 				}
 			})
 		}
-		<-time.After(time.Duration(n) * time.Millisecond) // somewhere in the middle
+		await.Moment(time.Duration(n) * time.Millisecond) // somewhere in the middle
 		m.proc.Signal(syscall.SIGSTOP)
-		<-time.After(600 * time.Millisecond) // past the send window
+		await.Moment(600 * time.Millisecond) // past the send window
 		m.proc.Signal(syscall.SIGCONT)
 		running.Wait()
 	}
@@ -286,7 +287,7 @@ func TestStopWhileStarting(t *testing.T) {
 	for _, ms := range []int{20, 100, 400, 900, 1200} {
 		after := time.Duration(ms) * time.Millisecond
 		m.launch()
-		<-time.After(after)
+		await.Moment(after)
 		if took := m.proc.TerminateAnyhow(); took > programs.StopLimit {
 			t.Errorf("told to stop after %s, the master took %s", after, took)
 		}

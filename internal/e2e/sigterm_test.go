@@ -18,6 +18,7 @@ import (
 	"github.com/lancemaster/lancemaster/gen-go/backend"
 	"github.com/lancemaster/lancemaster/gen-go/report"
 	"github.com/lancemaster/lancemaster/gen-go/shared"
+	"github.com/lancemaster/lancemaster/internal/await"
 	"github.com/lancemaster/lancemaster/internal/programs"
 	"github.com/lancemaster/lancemaster/internal/scripted"
 	"github.com/lancemaster/lancemaster/internal/thriftnet"
@@ -84,7 +85,7 @@ func (l *steadyLoad) round(n int, waited int64) {
 	running.Go(func() { l.client(&told, l.waiter(waited)) })
 	running.Go(func() { l.dialler(&told, waited) })
 	running.Go(func() { l.reporter(&told, waited) })
-	<-time.After(sigtermLoad)
+	await.Moment(sigtermLoad)
 	began := time.Now()
 	told.Store(began.UnixNano())
 	l.master.proc.Signal(syscall.SIGTERM)

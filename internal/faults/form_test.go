@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lancemaster/lancemaster/internal/await"
 	"github.com/lancemaster/lancemaster/internal/client"
 	"github.com/lancemaster/lancemaster/internal/programs"
 )
@@ -24,11 +25,11 @@ func TestLifeFormation(t *testing.T) {
 			c.listMembers()
 			for _, i := range order {
 				c.nodes[i].launch()
-				<-time.After(between(r, 0, time.Second))
+				await.Moment(between(r, 0, time.Second))
 			}
 			victim := c.nodes[r.IntN(3)]
 			victim.proc.Kill()
-			<-time.After(between(r, 0, time.Second))
+			await.Moment(between(r, 0, time.Second))
 			victim.launch()
 			c.untilWhole()
 			id := c.nodes[0].untilStatus("formed", follows).ClusterID

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lancemaster/lancemaster/internal/await"
 	"github.com/lancemaster/lancemaster/internal/client"
 )
 
@@ -36,7 +37,7 @@ func mix(c *cluster) {
 	r := dice(t, "faults")
 	var kills, stops, outages int
 	for end := time.Now().Add(mixTime); time.Now().Before(end); {
-		<-time.After(between(r, 100*time.Millisecond, 2*time.Second))
+		await.Moment(between(r, 100*time.Millisecond, 2*time.Second))
 		victim := c.nodes[r.IntN(len(c.nodes))]
 		if r.IntN(3) > 0 {
 			victim = c.leader()
@@ -45,12 +46,12 @@ func mix(c *cluster) {
 		case n < 5:
 			kills++
 			victim.proc.Kill()
-			<-time.After(between(r, 0, 3*time.Second))
+			await.Moment(between(r, 0, 3*time.Second))
 			victim.launch()
 		case n < 8:
 			stops++
 			victim.proc.Signal(syscall.SIGSTOP)
-			<-time.After(between(r, 1500*time.Millisecond, 5*time.Second))
+			await.Moment(between(r, 1500*time.Millisecond, 5*time.Second))
 			victim.proc.Signal(syscall.SIGCONT)
 		case n < 9:
 			outages++

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lancemaster/lancemaster/internal/await"
 	"github.com/lancemaster/lancemaster/internal/programs"
 )
 
@@ -48,7 +49,7 @@ func TestNetPartitions(t *testing.T) {
 		}
 		t.Logf("%s: %s leads", kind.name, leader.id)
 		kind.cut(leader, others[0], others[1])
-		<-time.After(between(r, 2*time.Second, 5*time.Second))
+		await.Moment(between(r, 2*time.Second, 5*time.Second))
 		if kind.available {
 			l.until(1) // somewhere is a majority that clients reach
 		}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lancemaster/lancemaster/internal/await"
 )
 
 // fakeNode is a Raft node whose leadership a test decides.
@@ -161,5 +163,5 @@ func (x *bench) stop(t *testing.T) {
 
 // pass lets time go by, in a bubble of synctest: the time is made up.
 func pass(d time.Duration) {
-	time.Sleep(d) //sleep: the bubble's clock, which jumps as soon as nobody has anything to do
+	await.Pass(d)
 }

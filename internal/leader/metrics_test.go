@@ -10,6 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/lancemaster/lancemaster/internal/await"
 )
 
 func TestMetrics(t *testing.T) {
@@ -45,7 +47,7 @@ lancemaster_leader_terms_won_total ` + won + `
 		}
 		expect("0", "0", "0", 0, 0)
 		x.a.onStart = func(context.Context, uint64) error {
-			time.Sleep(2 * time.Second) //sleep: the bubble's clock
+			await.Pass(2 * time.Second)
 			return nil
 		}
 		x.Start()

@@ -12,6 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/lancemaster/lancemaster/internal/await"
 )
 
 // A handler that has been told to end may still answer; the caller gets the answer.
@@ -172,13 +174,13 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 			ok(t, err)
 		}
 		call()
-		time.Sleep(clientIdle - time.Second) //sleep: the clock is the test's own
+		await.Pass(clientIdle - time.Second)
 		call()
-		time.Sleep(clientIdle - time.Second) //sleep: as above
+		await.Pass(clientIdle - time.Second)
 		if a.count(memberCall) != 1 || b.count(memberCall) != 1 {
 			t.Fatalf("%d and %d connections while in use", a.count(memberCall), b.count(memberCall))
 		}
-		time.Sleep(2 * time.Second) //sleep: as above
+		await.Pass(2 * time.Second)
 		synctest.Wait()
 		if a.count(memberCall) != 0 || b.count(memberCall) != 0 || len(a.pool.places) != 0 {
 			t.Errorf("%d and %d connections when idle, %d places", a.count(memberCall), b.count(memberCall), len(a.pool.places))
@@ -204,7 +206,7 @@ func TestIdleCallerIsClosedByTheOtherSide(t *testing.T) {
 		if b.count(memberCall) != 1 {
 			t.Fatal("it is not in")
 		}
-		time.Sleep(serverIdle + time.Second) //sleep: the clock is the test's own
+		await.Pass(serverIdle + time.Second)
 		synctest.Wait()
 		if b.count(memberCall) != 0 {
 			t.Error("it is still in")
@@ -228,7 +230,7 @@ func TestToldAgain(t *testing.T) {
 		if !at("m1") || at("m1") || !at("m2") {
 			t.Error("not once each")
 		}
-		time.Sleep(sayAgain) //sleep: the clock is the test's own
+		await.Pass(sayAgain)
 		if !at("m1") || at("m1") {
 			t.Error("not again after an hour")
 		}
@@ -238,7 +240,7 @@ func TestToldAgain(t *testing.T) {
 		if len(said.at) > maxTold {
 			t.Errorf("%d things are remembered", len(said.at))
 		}
-		time.Sleep(sayAgain) //sleep: as above
+		await.Pass(sayAgain)
 		if !at("new") {
 			t.Error("what is old is not forgotten")
 		}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
+
+	"github.com/lancemaster/lancemaster/internal/await"
 )
 
 func TestMain(m *testing.M) {
@@ -122,13 +124,7 @@ func refusedAs(t *testing.T, err error, code Code, byOther bool) string {
 // eventually polls for a condition that nothing signals.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %s in vain: %s", patience, what)
-		}
-		time.Sleep(2 * time.Millisecond) //sleep: the interval of a poll that patience bounds
-	}
+	await.Until(t, patience, what, holds)
 }
 
 // count counts a node's connections of one class.

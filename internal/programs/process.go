@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lancemaster/lancemaster/internal/await"
 )
 
 const (
@@ -320,12 +322,10 @@ func Eventually(t testing.TB, limit time.Duration, look func() (missing string))
 
 // Await is Eventually for goroutines that may not end the test.
 func Await(limit time.Duration, look func() (missing string)) string {
-	deadline := time.Now().Add(limit)
-	for {
-		missing := look()
-		if missing == "" || time.Now().After(deadline) {
-			return missing
-		}
-		time.Sleep(pollEvery) //sleep: the deadline above bounds the polling
-	}
+	var missing string
+	await.Poll(pollEvery, limit, func() bool {
+		missing = look()
+		return missing == ""
+	})
+	return missing
 }

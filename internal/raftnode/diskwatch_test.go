@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/lancemaster/lancemaster/internal/await"
 )
 
 // pass lets time go by, in a bubble of synctest: the time is made up.
 func pass(d time.Duration) {
-	time.Sleep(d) //sleep: the bubble's clock, which jumps as soon as nobody has anything to do
+	await.Pass(d)
 }
 
 func TestDiskWatchFindsAHangWhileItLasts(t *testing.T) {

@@ -16,6 +16,8 @@ import (
 
 	"github.com/hashicorp/raft"
 	"go.uber.org/goleak"
+
+	"github.com/lancemaster/lancemaster/internal/await"
 )
 
 func TestMain(m *testing.M) {
@@ -131,13 +133,7 @@ func ok(t *testing.T, err error) {
 // eventually polls for a condition that nothing signals.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %s in vain: %s", patience, what)
-		}
-		time.Sleep(2 * time.Millisecond) //sleep: the interval of a poll that patience bounds
-	}
+	await.Until(t, patience, what, holds)
 }
 
 // startSingle starts a cluster of one, formed if its disk is empty, and waits until it leads.

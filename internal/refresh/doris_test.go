@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lancemaster/lancemaster/internal/await"
 )
 
 const passwordCanary = "canary-password-91c3"
@@ -206,7 +208,7 @@ func TestDorisRestsBrokenFrontends(t *testing.T) {
 			{time.Second, []string{"a:1", "b:1"}, "a:1: it sent a malformed packet"},
 		}
 		for i, tt := range attempts {
-			time.Sleep(tt.later) //sleep: the fake clock of synctest
+			await.Pass(tt.later)
 			f.logins = nil
 			evidence, err := d.Refresh(t.Context(), dorisSpec("a:1", "b:1"), change)
 			if err != nil || !strings.Contains(evidence, tt.says) || !slices.Equal(f.asked(), tt.asked) {

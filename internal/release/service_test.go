@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lancemaster/lancemaster/internal/await"
 	"github.com/lancemaster/lancemaster/internal/job"
 	"github.com/lancemaster/lancemaster/internal/job/jobtest"
 	"github.com/lancemaster/lancemaster/internal/lance"
@@ -327,7 +328,7 @@ func TestRefresherSlowerThanTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.now = b.now.Add(wait)
-		<-time.After(time.Until(b.now)) // virtual: the bubble's clock begins long before
+		await.Pass(time.Until(b.now)) // virtual: the bubble's clock begins long before
 		b.during = func() { <-b.ctx.Done() }
 		b.refresh = context.DeadlineExceeded
 		ctx, cancel := context.WithDeadline(t.Context(), b.now.Add(minute))

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/lancemaster/lancemaster/internal/await"
 	"github.com/lancemaster/lancemaster/internal/job"
 	"github.com/lancemaster/lancemaster/internal/job/jobtest"
 	"github.com/lancemaster/lancemaster/internal/retention"
@@ -125,7 +126,7 @@ func start(t *testing.T, s *retention.Service) {
 }
 
 // pass lets time go by; it is virtual.
-func pass(d time.Duration) { <-time.After(d); synctest.Wait() }
+func pass(d time.Duration) { await.Pass(d); synctest.Wait() }
 
 func TestJobsGoAfterTheirTimeAndNothingIsWrittenBefore(t *testing.T) {
 	run(t, func(t *testing.T, w *world, s *retention.Service) {

@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lancemaster/lancemaster/gen-go/report"
 	"github.com/lancemaster/lancemaster/gen-go/shared"
+	"github.com/lancemaster/lancemaster/internal/await"
 )
 
 func TestRules(t *testing.T) {
@@ -125,20 +127,14 @@ func TestRulesDecide(t *testing.T) {
 			t.Errorf("it does not say that it simulates: %q", got.ErrorMsgs)
 		}
 	}
-	deadline := time.Now().Add(bound)
-	for {
+	reported := func() []*report.TLanceIndexJobReport {
 		m.mu.Lock()
-		got := m.results
-		m.mu.Unlock()
-		if len(got) == 1 {
-			if r := got[0]; r.ResultCode != 5 || r.GetTerminationProof() != 2 || r.GetSanitizedMessage() != Simulated || r.InvocationID != "inv-done_1" {
-				t.Errorf("reported %v", r)
-			}
-			return
-		}
-		if len(got) > 1 || time.Now().After(deadline) {
-			t.Fatalf("reported %d times", len(got))
-		}
-		time.Sleep(time.Millisecond) //sleep: the deadline above bounds the polling
+		defer m.mu.Unlock()
+		return m.results
+	}
+	await.Until(t, bound, "a report", func() bool { return len(reported()) > 0 })
+	got := reported()
+	if r := got[0]; len(got) != 1 || r.ResultCode != 5 || r.GetTerminationProof() != 2 || r.GetSanitizedMessage() != Simulated || r.InvocationID != "inv-done_1" {
+		t.Errorf("reported %v", got)
 	}
 }

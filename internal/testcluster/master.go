@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/lancemaster/lancemaster/internal/app"
+	"github.com/lancemaster/lancemaster/internal/await"
 	"github.com/lancemaster/lancemaster/internal/config"
 )
 
@@ -297,14 +298,7 @@ const poll = 20 * time.Millisecond
 
 // Until waits until something is so, at most for a time.
 func Until(patience time.Duration, what func() bool) bool {
-	tick := time.NewTicker(poll)
-	defer tick.Stop()
-	for deadline := time.Now().Add(patience); !what(); <-tick.C {
-		if time.Now().After(deadline) {
-			return false
-		}
-	}
-	return true
+	return await.Poll(poll, patience, what)
 }
 
 // WaitLeader waits until a master leads and serves.

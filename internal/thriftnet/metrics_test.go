@@ -11,6 +11,7 @@ import (
 
 	"github.com/lancemaster/lancemaster/gen-go/report"
 	"github.com/lancemaster/lancemaster/gen-go/shared"
+	"github.com/lancemaster/lancemaster/internal/await"
 )
 
 // Each connection counts under what it does now.
@@ -40,17 +41,13 @@ lancemaster_rpc_connections{service="report",state="reading"} 1
 lancemaster_rpc_connections_limit{service="report"} 9
 `)
 	<-entered
-	deadline := time.Now().Add(bound)
-	for {
+	var err error
+	if !await.Poll(time.Millisecond, bound, func() bool {
 		_, _ = want.Seek(0, 0)
-		err := testutil.GatherAndCompare(registry, want)
-		if err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Millisecond) //sleep: the interval of a poll that bound ends
+		err = testutil.GatherAndCompare(registry, want)
+		return err == nil
+	}) {
+		t.Fatal(err)
 	}
 	if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
 		t.Error(problems, err)

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lancemaster/lancemaster/internal/await"
 	"github.com/lancemaster/lancemaster/internal/tlsconf"
 )
 
@@ -120,7 +121,7 @@ func TestRecheckFollowsTheClock(t *testing.T) {
 			{time.Second, tlsconf.ReasonExpired, ""},
 			{2 * time.Hour, tlsconf.ReasonExpired, tlsconf.ReasonExpired},
 		} {
-			time.Sleep(tc.after) //sleep: virtual time
+			await.Pass(tc.after)
 			for _, s := range []*tlsconf.Source{source, system} {
 				wantReason(t, s.Recheck(standing(t, ca, pair)), tc.short)
 				wantReason(t, s.Recheck(standing(t, ca, long)), tc.long)

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/lancemaster/lancemaster/internal/await"
 	"github.com/lancemaster/lancemaster/internal/tlsconf"
 )
 
@@ -33,7 +34,7 @@ func TestABundleThatIsBeingWrittenLosesNoCA(t *testing.T) {
 		write(t, p.CA, other.Cert) // the first half of what is being written
 		done := make(chan error, 1)
 		go func() { done <- source.Reload() }()
-		time.Sleep(time.Second) //sleep: virtual time
+		await.Pass(time.Second)
 		if !trusts() {
 			t.Error("a CA was dropped while the bundle was being written")
 		}
@@ -76,7 +77,7 @@ func TestTheEndOfACertificateIsTold(t *testing.T) {
 		}{
 			{19 * day, 0, 0}, {2 * day, 1, 0}, {7 * day, 1, 0}, {day + 2*time.Hour, 2, 0}, {day, 2, 1}, {3 * day, 2, 1},
 		} {
-			time.Sleep(step.after) //sleep: virtual time
+			await.Pass(step.after)
 			warnings, expired := strings.Count(said.String(), "expires soon"), strings.Count(said.String(), "has expired")
 			if warnings != step.warnings || expired != step.expired {
 				t.Errorf("%s later: %d warnings and %d of the end, want %d and %d", step.after, warnings, expired, step.warnings, step.expired)
@@ -87,7 +88,7 @@ func TestTheEndOfACertificateIsTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.put(pair)
-		time.Sleep(2 * day) //sleep: virtual time
+		await.Pass(2 * day)
 		if strings.Count(said.String(), "expires soon") != 2 {
 			t.Errorf("of the new certificate: %s", said.String())
 		}
@@ -248,26 +249,26 @@ func TestTheFilesAreWatched(t *testing.T) {
 		source := open(t, p, func(c *tlsconf.Config) { c.Interval, c.Logger = 0, said.logger() })
 		first := source.NotAfter()
 		p.put(pairs[1])
-		time.Sleep(29 * time.Second) //sleep: virtual time
+		await.Pass(29 * time.Second)
 		if !source.NotAfter().Equal(first) {
 			t.Error("the files were looked at before 30s")
 		}
-		time.Sleep(2 * time.Second) //sleep: virtual time
+		await.Pass(2 * time.Second)
 		if got := source.NotAfter().Sub(first); got != day {
 			t.Errorf("after the interval the certificate ends %v later, want %v", got, day)
 		}
 		lines := strings.Count(said.String(), "\n")
-		time.Sleep(time.Hour) //sleep: virtual time
+		await.Pass(time.Hour)
 		if got := strings.Count(said.String(), "\n"); got != lines {
 			t.Errorf("files that did not change made %d lines of log", got-lines)
 		}
-		p.trust()             // broken from now on: one line, not one for each look
-		time.Sleep(time.Hour) //sleep: virtual time
+		p.trust() // broken from now on: one line, not one for each look
+		await.Pass(time.Hour)
 		if got := strings.Count(said.String(), "cannot load changed TLS files"); got != 1 {
 			t.Errorf("a fault that stays was logged %d times", got)
 		}
 		p.trust(authority)
-		time.Sleep(time.Minute) //sleep: virtual time
+		await.Pass(time.Minute)
 		if !strings.Contains(said.String(), "again those in use") {
 			t.Error("the end of the fault was not logged")
 		}
@@ -275,7 +276,7 @@ func TestTheFilesAreWatched(t *testing.T) {
 			t.Error(err)
 		}
 		p.put(pairs[0])
-		time.Sleep(time.Hour) //sleep: virtual time
+		await.Pass(time.Hour)
 		if source.NotAfter().Equal(first) {
 			t.Error("the files were loaded after Close")
 		}
