@@ -91,6 +91,8 @@ type App struct {
 	// settingUp: dev still journals what a first job needs.
 	settingUp atomic.Bool
 
+	watchEnds sync.WaitGroup // of the watches of files
+
 	mu       sync.Mutex
 	stopped  bool
 	stopping chan struct{} // closed when the listeners are about to close
@@ -123,6 +125,7 @@ func New(cfg config.Config, opts Options) (*App, error) {
 }
 
 func (a *App) open() (err error) {
+	a.awaitWatches()
 	if err := a.takeDataDir(); err != nil {
 		return err
 	}

@@ -108,13 +108,22 @@ func tokensFault(err error) error {
 	return nil
 }
 
+// awaitWatches has a stop wait at last for the ends of the watches of files. Each has its bound.
+func (a *App) awaitWatches() {
+	a.onStop("watches of files", func(context.Context) error { a.watchEnds.Wait(); return nil })
+}
+
 // endWatch ends a watch of files. One whose file system does not answer is left behind: it holds nothing
 // that a stop should wait for.
+// All end beside the rest of the stop, which must not wait for each in turn before the leadership is handed over;
+// it waits for them at last.
 func (a *App) endWatch(end func() error) func(context.Context) error {
 	return func(context.Context) error {
-		if err := end(); err != nil {
-			a.log.Warn("a watch of files was left behind", "error", err.Error())
-		}
+		a.watchEnds.Go(func() {
+			if err := end(); err != nil {
+				a.log.Warn("a watch of files was left behind", "error", err.Error())
+			}
+		})
 		return nil
 	}
 }

@@ -26,7 +26,7 @@ type Config struct {
 	File *TokenFile
 	// Current returns once the registry shows what the cluster had acknowledged before the call: a token that
 	// another master made a moment ago may not be known here yet. nil: it always does. It is asked about tokens
-	// that are unknown, for addresses that may still fail; its error only means that it is not so.
+	// that are unknown, for addresses that may still fail; its error only means that nobody can tell now.
 	Current func(context.Context) error
 	// Anonymous is the role of a caller that shows neither token nor certificate; zero: it is refused.
 	// It is for listeners that only this machine can reach.
@@ -40,14 +40,11 @@ type Config struct {
 type Authenticator struct {
 	cfg     Config
 	limiter *limiter
-	waits   chan struct{} // as many as may wait for Current
+	waits   *waits // for Current
 }
 
-// Bounds of the wait for a token that is not known yet.
-const (
-	maxWaits    = 256
-	currentWait = 2 * time.Second
-)
+// currentWait bounds the wait for a token that is not known yet.
+const currentWait = 2 * time.Second
 
 // New makes an Authenticator.
 func New(cfg Config) (*Authenticator, error) {
@@ -57,7 +54,7 @@ func New(cfg Config) (*Authenticator, error) {
 	if cfg.Anonymous != 0 && !cfg.Anonymous.Valid() {
 		return nil, fmt.Errorf("the role %d of callers that nobody vouches for is none", cfg.Anonymous)
 	}
-	return &Authenticator{cfg: cfg, limiter: newLimiter(), waits: make(chan struct{}, maxWaits)}, nil
+	return &Authenticator{cfg: cfg, limiter: newLimiter(), waits: newWaits()}, nil
 }
 
 // Authenticate finds out who makes a call that came from peerAddr, with the state of its TLS connection
@@ -101,7 +98,12 @@ func (a *Authenticator) byToken(ctx context.Context, peer, text string) (Princip
 		e.RetryAfter = wait
 		return Principal{}, e
 	}
-	if malformed == nil && a.waited(ctx) {
+	if malformed == nil && a.cfg.Current != nil {
+		if !a.waited(ctx, peer) {
+			// Perhaps it is valid: nothing is held against the address.
+			return Principal{}, unavailable("try again shortly, or ask another master",
+				"this access token is not known here, and this master cannot tell now whether it is new")
+		}
 		if p, ok := a.known(given); ok {
 			return p, nil
 		}
@@ -125,17 +127,12 @@ func (a *Authenticator) known(given job.Hash) (Principal, bool) {
 }
 
 // waited reports that the registry is as new as the call, after a wait where one was needed. Of those who
-// show unknown tokens only so many wait; the others are told what is known.
-func (a *Authenticator) waited(ctx context.Context) bool {
-	if a.cfg.Current == nil {
+// show unknown tokens only so many wait, and of those at one address only a few.
+func (a *Authenticator) waited(ctx context.Context, peer string) bool {
+	if !a.waits.enter(peer) {
 		return false
 	}
-	select {
-	case a.waits <- struct{}{}:
-		defer func() { <-a.waits }()
-	default:
-		return false
-	}
+	defer a.waits.leave(peer)
 	ctx, cancel := context.WithTimeout(ctx, currentWait)
 	defer cancel()
 	return a.cfg.Current(ctx) == nil

@@ -11,11 +11,12 @@ func CountCompares() (count *int, undo func()) {
 
 // Bounds for tests.
 const (
-	FailBurst   = failBurst
-	FailEvery   = failEvery
-	MaxPeers    = maxPeers
-	MaxWaits    = maxWaits
-	CurrentWait = currentWait
+	FailBurst    = failBurst
+	FailEvery    = failEvery
+	MaxPeers     = maxPeers
+	MaxWaits     = maxWaits
+	MaxWaitsEach = maxWaitsEach
+	CurrentWait  = currentWait
 )
 
 // Peers returns how many addresses are remembered.

@@ -28,6 +28,7 @@ const (
 	ReasonMalformedToken       Reason = "malformed_token"
 	ReasonUnknownToken         Reason = "unknown_token"
 	ReasonLockedOut            Reason = "locked_out"
+	ReasonNotCurrent           Reason = "not_current" // the token is unknown, and may be new
 	ReasonCertificate          Reason = "certificate" // it names nobody as it should
 	ReasonCertificateRole      Reason = "certificate_role"
 	ReasonCertificateExpired   Reason = "certificate_expired"   // since the handshake
@@ -38,7 +39,7 @@ const (
 // reasons are what each service may refuse for.
 var reasons = map[Service][]Reason{
 	ServiceAdmin: {
-		ReasonNoCredentials, ReasonMalformedToken, ReasonUnknownToken, ReasonLockedOut, ReasonCertificate,
+		ReasonNoCredentials, ReasonMalformedToken, ReasonUnknownToken, ReasonLockedOut, ReasonNotCurrent, ReasonCertificate,
 		ReasonCertificateRole, ReasonCertificateExpired, ReasonCertificateUntrusted,
 	},
 	ServiceReport: {ReasonNoCredentials, ReasonCertificate, ReasonCertificateRole, ReasonCertificateExpired, ReasonCertificateUntrusted},
@@ -72,8 +73,8 @@ func (f *Failures) Count(service Service, reason Reason) {
 	}
 }
 
-// Error says that a caller was not let in. In its chain is the *job.Refusal, with code UNAUTHENTICATED,
-// that the caller is told.
+// Error says that a caller was not let in. In its chain is the *job.Refusal that the caller is told, with code
+// UNAUTHENTICATED, or UNAVAILABLE where nobody can tell now who calls.
 type Error struct {
 	Reason     Reason
 	RetryAfter time.Duration // of ReasonLockedOut
@@ -88,6 +89,10 @@ func (e *Error) Unwrap() error { return e.refusal }
 // Standing reports that the certificate was good when the connection was made: a new connection may do.
 func (e *Error) Standing() bool {
 	return e.Reason == ReasonCertificateExpired || e.Reason == ReasonCertificateUntrusted
+}
+
+func unavailable(next, message string) *Error {
+	return &Error{Reason: ReasonNotCurrent, refusal: &job.Refusal{Code: job.CodeUnavailable, Message: message, Next: next}}
 }
 
 func refuse(reason Reason, next, format string, args ...any) *Error {

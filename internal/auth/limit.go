@@ -97,6 +97,44 @@ func (l *limiter) sweep(now time.Time) bool {
 	return len(l.peers) < maxPeers
 }
 
+// Bounds of the waits for a token that is not known yet: of all, and of one address.
+const (
+	maxWaits     = 256
+	maxWaitsEach = 8
+)
+
+// waits counts who waits for this node to catch up.
+type waits struct {
+	mu   sync.Mutex
+	all  int
+	each map[string]int
+}
+
+func newWaits() *waits { return &waits{each: map[string]int{}} }
+
+// enter takes a place, if there is one.
+func (w *waits) enter(address string) bool {
+	key := peerKey(address)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.all == maxWaits || w.each[key] == maxWaitsEach {
+		return false
+	}
+	w.all++
+	w.each[key]++
+	return true
+}
+
+func (w *waits) leave(address string) {
+	key := peerKey(address)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all--
+	if w.each[key]--; w.each[key] == 0 {
+		delete(w.each, key)
+	}
+}
+
 // peerKey is what stands for a peer: its IPv4 address, the /64 of its IPv6 address, which is what one
 // machine is given, or for a unix socket just that.
 func peerKey(address string) string {

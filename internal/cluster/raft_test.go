@@ -61,7 +61,7 @@ func (n *node) Stats() raftnode.Stats {
 	}
 	s.State, s.Term, s.LastLogIndex = "Follower", n.voted, uint64(min(len(n.servers), 1))
 	if n.follows {
-		s.LeaderID, s.CommitIndex, s.LastLogIndex = n.w.leader, n.w.state.Position.Index, n.w.state.Position.Index-n.lag
+		s.LeaderID, s.CommitIndex, s.LastLogIndex = n.w.leader, n.w.state.Position.Index-n.uncommitted, n.w.state.Position.Index-n.lag
 	}
 	if n.w.leader == n.id {
 		s.State, s.LastContact = "Leader", 0
