@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -87,5 +88,43 @@ func TestTheDocumentsCommandsExist(t *testing.T) {
 	}
 	if checked < 50 {
 		t.Errorf("only %d commands were found", checked)
+	}
+}
+
+// Every block of commands on a page is run by CI or marked as an example.
+func TestTheDocumentsCommandsAreRunOrMarked(t *testing.T) {
+	script, err := os.ReadFile("../../.ci/readme.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := regexp.MustCompile(`for page in ([^;]+); do`).FindSubmatch(script)
+	if listed == nil {
+		t.Fatal(".ci/readme.sh names no pages any more")
+	}
+	run := strings.Fields(string(listed[1]))
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatal(err)
+	}
+	marked := 0
+	for _, path := range append(pages, "../../README.md", "../../docs/model/README.md") {
+		page, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := ""
+		for number, line := range strings.Split(string(page), "\n") {
+			switch {
+			case !regexp.MustCompile("^ *```(sh|bash|shell|console)$").MatchString(line):
+			case last == "<!-- example -->":
+				marked++
+			case !slices.Contains(run, strings.TrimPrefix(path, "../../")):
+				t.Errorf("%s:%d: commands that CI does not run; run them there, or mark them with <!-- example -->", path, number+1)
+			}
+			last = strings.TrimSpace(line)
+		}
+	}
+	if marked < 20 {
+		t.Errorf("only %d blocks are marked", marked)
 	}
 }
