@@ -14,14 +14,7 @@ import (
 // What is checked is said, also when that is nothing.
 func TestConfigCheckSaysWhatItChecked(t *testing.T) {
 	dir := t.TempDir()
-	write := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	empty, full := write("empty.yaml", "# nothing\n"), write("full.yaml", "node_id: m1\n")
+	empty, full := write(t, dir, "empty.yaml", []byte("# nothing\n")), write(t, dir, "full.yaml", []byte("node_id: m1\n"))
 	const valid, nothing = "the configuration is valid\n", "nothing is configured: the defaults hold, which are valid\n"
 	for _, tc := range []struct {
 		args []string
@@ -38,7 +31,7 @@ func TestConfigCheckSaysWhatItChecked(t *testing.T) {
 		}
 	}
 	// Every fault in one go, those of keys beside those of values, and of what must fit.
-	faulty := write("faulty.yaml", "nod_id: x\nlog: {level: loud}\nraft: {leader_lease: 9s, listen: '10.0.0.1:1'}\n")
+	faulty := write(t, dir, "faulty.yaml", []byte("nod_id: x\nlog: {level: loud}\nraft: {leader_lease: 9s, listen: '10.0.0.1:1'}\n"))
 	status, out, errs := newSession(t).lancemaster(t, "config", "check", "--config", faulty)
 	if status != exitFailed || out != "" {
 		t.Errorf("%d, %q", status, out)

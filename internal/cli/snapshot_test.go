@@ -201,25 +201,18 @@ func TestANameIsNotTakenFromAnother(t *testing.T) {
 // With --force a snapshot and an empty file are replaced, and nothing else.
 func TestOnlyASnapshotIsReplaced(t *testing.T) {
 	dir := t.TempDir()
-	write := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
 	link := filepath.Join(dir, "link")
-	if err := os.Symlink(write("linked", olderSave), link); err != nil {
+	if err := os.Symlink(write(t, dir, "linked", []byte(olderSave)), link); err != nil {
 		t.Fatal(err)
 	}
 	for path, says := range map[string]string{
-		write("saved", olderSave):           "",
-		write("empty", ""):                  "",
-		write("text", "root:x:0:0:root:"):   "not a file that lancemaster snapshot save has written",
-		write("short", "LMSAVE"):            "not a file that lancemaster snapshot save has written",
-		write("state", "LMSTATE\x01 other"): "not a file that lancemaster snapshot save has written",
-		link:                                "not a regular file",
-		dir:                                 "not a regular file",
+		write(t, dir, "saved", []byte(olderSave)):           "",
+		write(t, dir, "empty", []byte("")):                  "",
+		write(t, dir, "text", []byte("root:x:0:0:root:")):   "not a file that lancemaster snapshot save has written",
+		write(t, dir, "short", []byte("LMSAVE")):            "not a file that lancemaster snapshot save has written",
+		write(t, dir, "state", []byte("LMSTATE\x01 other")): "not a file that lancemaster snapshot save has written",
+		link: "not a regular file",
+		dir:  "not a regular file",
 	} {
 		before, _ := os.ReadFile(path)
 		_, err := saveSnapshot(t.Context(), sourceOf([]byte("LMSAVED anew")), path, true)

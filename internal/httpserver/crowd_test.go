@@ -12,17 +12,24 @@ import (
 	"time"
 )
 
-// Whoever holds connections does not keep a health check out.
-func TestAHealthCheckGetsInWhoeverHoldsConnections(t *testing.T) {
-	s, err := Start(Options{Address: "127.0.0.1:0"})
+// started is a server until the test has ended.
+func started(t *testing.T, o Options) *Server {
+	t.Helper()
+	s, err := Start(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		if err := s.Stop(context.Background()); err != nil {
 			t.Error(err)
 		}
-	}()
+	})
+	return s
+}
+
+// Whoever holds connections does not keep a health check out.
+func TestAHealthCheckGetsInWhoeverHoldsConnections(t *testing.T) {
+	s := started(t, Options{Address: "127.0.0.1:0"})
 	var dialer net.Dialer
 	silent := make([]net.Conn, 0, maxConns)
 	for range maxConns {
@@ -95,16 +102,8 @@ func TestRequestsThatDoNotEndAreBounded(t *testing.T) {
 			var l counted
 			end := make(chan struct{})
 			slow := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-end })
-			s, err := Start(Options{Address: "127.0.0.1:0", Listen: l.listen, Metrics: slow})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() {
-				close(end)
-				if err := s.Stop(context.Background()); err != nil {
-					t.Error(err)
-				}
-			}()
+			s := started(t, Options{Address: "127.0.0.1:0", Listen: l.listen, Metrics: slow})
+			defer close(end)
 			for range maxConns + 50 {
 				c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.Addr())
 				if err != nil {
@@ -129,15 +128,7 @@ func TestRequestsThatDoNotEndAreBounded(t *testing.T) {
 
 // A body is not waited for, and not read.
 func TestABodyIsRefusedUnread(t *testing.T) {
-	s, err := Start(Options{Address: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := s.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-	}()
+	s := started(t, Options{Address: "127.0.0.1:0"})
 	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.Addr())
 	if err != nil {
 		t.Fatal(err)
