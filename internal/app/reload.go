@@ -75,7 +75,11 @@ func (a *App) take(next config.Config) {
 	}
 	a.current.Store(&next)
 	a.reloads.succeeded(a.now())
-	a.log.Info("configuration reloaded", "changed", strings.Join(changed, ","))
+	if len(changed) > 0 {
+		a.log.Info("configuration reloaded", "changed", strings.Join(changed, ","))
+	} else {
+		a.log.Info("configuration reloaded; it is as it was")
+	}
 	if len(restart) > 0 {
 		a.log.Warn("these keys were changed too, and count only from the next start", "keys", strings.Join(restart, ","))
 	}

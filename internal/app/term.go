@@ -69,6 +69,7 @@ func (a *App) payQuarantine(ctx context.Context) error {
 	if owed == nil {
 		return nil
 	}
+	journaled := false
 	for {
 		now := a.formed().Incarnation
 		if now >= owed.Incarnation {
@@ -81,8 +82,11 @@ func (a *App) payQuarantine(ctx context.Context) error {
 		if err != nil && a.formed().Incarnation == now {
 			return fmt.Errorf("cannot journal the quarantine: %w", err)
 		}
+		journaled = true
+	}
+	if journaled {
 		a.log.Warn("the cluster is in quarantine: jobs that were not settled are UNKNOWN, admission is closed and dispatch paused until an operator reopens it",
-			"incarnation", now+1, "cause", owed.Cause)
+			"incarnation", owed.Incarnation, "cause", owed.Cause)
 	}
 	return a.identity.change(func(id *identity) { id.Pending = nil })
 }

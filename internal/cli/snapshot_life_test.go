@@ -194,4 +194,14 @@ func TestABackupIsRestored(t *testing.T) {
 	m = serve(t, dir)
 	wantQuarantine(t, m.session, 3, first)
 	m.stop(t)
+
+	// On another disk, past incarnations that only other disks know of: one quarantine, of the last.
+	other := filepath.Join(t.TempDir(), "other")
+	run(t, m.session, &result, at(other, "--incarnation", "5", "--expect-cluster-id", id)...)
+	m = serve(t, other)
+	wantQuarantine(t, m.session, 5, first)
+	m.stop(t)
+	if told := m.log.String(); strings.Count(told, "the cluster is in quarantine") != 1 || !strings.Contains(told, `"incarnation":5`) {
+		t.Errorf("of the quarantine it says\n%s", told)
+	}
 }

@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 	"math"
+	"time"
 )
 
 // FirstIncarnation is the incarnation of a cluster that was never restored.
@@ -195,8 +196,9 @@ func reopen(v View, c Reopen) (Change, *Refusal) {
 			window+" after the last master of the older incarnation had stopped", "restart every backend, then confirm it")
 	}
 	if earliest := cluster.QuarantinedAt + Millis(MaxSendWindow.Milliseconds()); c.At < earliest {
+		left := (time.Duration(earliest-c.At)*time.Millisecond + time.Second - 1).Truncate(time.Second)
 		return Change{}, refuse(CodeTooEarly, "the cluster was not reopened: it was quarantined less than "+window+" ago, so that"+
-			" a master of the older incarnation can have sent since", "wait until that time has passed, restart every backend, then confirm it")
+			" a master of the older incarnation can have sent since", "wait "+FormatDuration(left)+", restart every backend, then confirm it")
 	}
 	cluster.Quarantined = false
 	cluster.ReopenedAt, cluster.ReopenedBy, cluster.ReopenNote = c.At, c.Actor, c.Note
