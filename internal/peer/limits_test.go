@@ -124,6 +124,7 @@ func TestStrangersHaveTheirOwnRoom(t *testing.T) {
 		done <- err
 	}()
 	<-started
+	eventually(t, "the other does not notice that it gave way", func() bool { return c.count(stranger) == 0 })
 	_, _, err := c.Call(within(t), "m2", b.Addr(), "who", nil)
 	refusedAs(t, err, CodeFull, true)
 	// Members are not concerned.
