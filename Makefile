@@ -78,6 +78,8 @@ vet:
 .PHONY: golangci
 golangci: $(GOLANGCI)
 	$(GOLANGCI) run $(PACKAGES)
+	cd .ci/doristest && '$(GOLANGCI)' run ./...
+	cd .ci/k8stest && '$(GOLANGCI)' run ./...
 
 # The linter is built from the module that pins it, so that the product's go.sum stays small and
 # every machine runs the same version.

@@ -58,6 +58,16 @@ func objects(t *testing.T) map[string]any {
 	return out
 }
 
+// the is the one object of a kind.
+func the[T any](t *testing.T, all map[string]any, kind string) T {
+	t.Helper()
+	object, ok := all[kind].(T)
+	if !ok {
+		t.Fatalf("the %s in %s is %T", kind, manifests, all[kind])
+	}
+	return object
+}
+
 func decode(t *testing.T, file string, doc []byte) (string, any) {
 	t.Helper()
 	var head struct{ APIVersion, Kind string }
@@ -83,8 +93,8 @@ func decode(t *testing.T, file string, doc []byte) (string, any) {
 
 func TestManifests(t *testing.T) {
 	all := objects(t)
-	set, service := all["StatefulSet"].(*appsv1.StatefulSet), all["Service"].(*corev1.Service)
-	policy, budget := all["NetworkPolicy"].(*networkingv1.NetworkPolicy), all["PodDisruptionBudget"].(*policyv1.PodDisruptionBudget)
+	set, service := the[*appsv1.StatefulSet](t, all, "StatefulSet"), the[*corev1.Service](t, all, "Service")
+	policy, budget := the[*networkingv1.NetworkPolicy](t, all, "NetworkPolicy"), the[*policyv1.PodDisruptionBudget](t, all, "PodDisruptionBudget")
 	if service.Spec.ClusterIP != corev1.ClusterIPNone || !service.Spec.PublishNotReadyAddresses || set.Spec.ServiceName != service.Name {
 		t.Error("the members' names need a headless service that publishes pods before they are ready")
 	}
@@ -150,11 +160,11 @@ func checkPorts(t *testing.T, c corev1.Container, service *corev1.Service, polic
 // test of the product's finds it, with the environment that a pod gives it.
 func TestTheConfigurationIsAFileOfItsOwn(t *testing.T) {
 	all := objects(t)
-	text := all["ConfigMap"].(*corev1.ConfigMap).Data["lancemaster.yaml"]
+	text := the[*corev1.ConfigMap](t, all, "ConfigMap").Data["lancemaster.yaml"]
 	if text == "" {
 		t.Fatal("no configuration")
 	}
-	replicas := int(*all["StatefulSet"].(*appsv1.StatefulSet).Spec.Replicas)
+	replicas := int(*the[*appsv1.StatefulSet](t, all, "StatefulSet").Spec.Replicas)
 	for n := range replicas {
 		if id := fmt.Sprintf("lancemaster-%d", n); !strings.Contains(text, id+": "+id+".lancemaster:9010") {
 			t.Errorf("%s is not among the members", id)
@@ -174,7 +184,7 @@ func TestTheCertificatesRecipeCoversWhatIsDialled(t *testing.T) {
 	}
 	hosts, _, _ = strings.Cut(hosts, "\n")
 	var advertised string
-	for _, e := range objects(t)["StatefulSet"].(*appsv1.StatefulSet).Spec.Template.Spec.Containers[0].Env {
+	for _, e := range the[*appsv1.StatefulSet](t, objects(t), "StatefulSet").Spec.Template.Spec.Containers[0].Env {
 		if e.Name == "LANCEMASTER_REPORT_ADVERTISE" {
 			advertised, _, _ = strings.Cut(e.Value, ":")
 		}

@@ -33,7 +33,7 @@ func TestTheScrapeConfigurationFindsThePods(t *testing.T) {
 	if len(file.ScrapeConfigs) != 1 || file.ScrapeConfigs[0].JobName != "lancemaster" {
 		t.Fatalf("the jobs are %+v", file.ScrapeConfigs)
 	}
-	pods := objects(t)["StatefulSet"].(*appsv1.StatefulSet).Spec.Template
+	pods := the[*appsv1.StatefulSet](t, objects(t), "StatefulSet").Spec.Template
 	labels := map[string]bool{}
 	for _, r := range file.ScrapeConfigs[0].Relabel {
 		labels[r.TargetLabel] = true
