@@ -28,7 +28,7 @@ type Streams struct {
 func Run(ctx context.Context, args, env []string, s Streams) int {
 	a := &cli{Streams: s, env: env}
 	root := a.root()
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // nil would mean those of the process
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !a.started {
 		var u *usageError

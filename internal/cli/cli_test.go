@@ -346,6 +346,9 @@ func TestCompletion(t *testing.T) {
 }
 
 func TestRoot(t *testing.T) {
+	args := os.Args // are not what it goes by
+	os.Args = []string{"lancemaster", "nothing"}
+	t.Cleanup(func() { os.Args = args })
 	status, out, errs := newSession(t).lancemaster(t)
 	if status != exitOK || errs != "" || !strings.Contains(out, "Available Commands") {
 		t.Errorf("exit status %d: %s%s", status, out, errs)

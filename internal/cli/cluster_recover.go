@@ -77,8 +77,8 @@ func recoverPlan(p app.OfflinePlan) []string {
 	lines := []string{
 		fmt.Sprintf("THE OTHER MASTERS OF CLUSTER %d ARE GIVEN UP. The data in %s, of %s, becomes all there is.", p.ClusterID, p.DataDir, p.NodeID),
 		fmt.Sprintf("It ends at entry %d of term %d. What only other masters have is lost, acknowledged jobs among it.", p.Index, p.Term),
-		fmt.Sprintf("Incarnation %d begins in quarantine: of %s %d become UNKNOWN, admission is closed, dispatch is paused.",
-			p.NewIncarnation, counted(p.OpenJobs, "open job"), p.Unsettled),
+		fmt.Sprintf("Incarnation %d begins in quarantine: admission is closed, dispatch is paused, and jobs without an outcome become UNKNOWN (%d of %s).",
+			p.NewIncarnation, p.Unsettled, counted(p.OpenJobs, "open job")),
 	}
 	var others []string
 	for _, id := range p.Members {
