@@ -320,7 +320,11 @@ func (a *App) Ready() (ok bool, reason string) {
 	if id, _ := a.node.Leader(); id != "" && id != a.cfg.NodeID {
 		return false, "this node does not lead; the leader is " + id
 	}
-	return false, "no leader: the cluster has not elected one, or the new one has not passed its barrier"
+	reason = "no leader: the cluster has not elected one, or the new one has not passed its barrier"
+	if refused := a.members.RefusedText(); refused != "" {
+		reason += "; " + refused
+	}
+	return false, reason
 }
 
 // WaitReady returns once the node leads and serves.

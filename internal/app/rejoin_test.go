@@ -209,6 +209,17 @@ func TestARestoredNodeAndItsFormerCluster(t *testing.T) {
 	if _, err := restored.AddMember(ctx, "m2", m2.at(9010)); err == nil || !strings.Contains(err.Error(), "incarnation") {
 		t.Errorf("a disk of the former cluster: %v", err)
 	}
+	var why string // that node is not ready, with what to do about it
+	former := clientOf(t, m2)
+	if !await.Poll(50*time.Millisecond, time.Minute, func() bool {
+		s, err := former.Status(ctx, n.of(m2.at(9021)))
+		if err == nil {
+			why = s.NotReadyReason
+		}
+		return strings.Contains(why, " m1 (NEW_INCARNATION): ") || strings.Contains(why, "m1 refuses this master (")
+	}) || !strings.Contains(why, "empty its data directory") {
+		t.Errorf("the disk of the former cluster says of itself: %s", why)
+	}
 	m2.stop(t)
 	m2.dir = filepath.Join(t.TempDir(), "wiped")
 	m2.start(t, map[string]string{"cluster.members": "", "cluster.join": "true", "cluster.id": fmt.Sprint(info.ClusterID)})

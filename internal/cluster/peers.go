@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -79,7 +80,8 @@ type sighting struct {
 	// middle is when the answer was made, by our clock, give or take uncertain.
 	middle    time.Time
 	uncertain time.Duration
-	err       string // why the last try failed; empty when it did not
+	err       string        // why the last try failed; empty when it did not
+	refusal   *peer.Refusal // where it failed since one side refuses the other
 }
 
 // fresh says whether the master answered lately.
@@ -191,7 +193,8 @@ func (p *peers) learn(m Member, q question, s status, identity peer.Identity, er
 	}
 	last.member, last.asked = m, before
 	if err != nil {
-		last.err = err.Error()
+		last.err, last.refusal = err.Error(), nil
+		errors.As(err, &last.refusal)
 	} else {
 		rtt := after.Sub(before)
 		last = sighting{member: m, identity: identity, status: s, asked: before, commit: q.commit, at: after, middle: before.Add(rtt / 2), uncertain: rtt / 2}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lancemaster/lancemaster/internal/job"
@@ -126,6 +127,30 @@ func (c *Cluster) RemovedText() string {
 		return removedText
 	}
 	return ""
+}
+
+// RefusedText says which other masters this one cannot talk to since one side refuses the other, and why:
+// then waiting does not help. It is empty where there are none.
+func (c *Cluster) RefusedText() string {
+	var out []string
+	said := map[string]string{} // of each reason, who was named with it
+	for _, m := range c.others() {
+		r := c.peers.get(m.ID).refusal
+		if r == nil || r.Passing() {
+			continue
+		}
+		who := "this master refuses " + m.ID
+		if r.ByOther {
+			who = m.ID + " refuses this master"
+		}
+		if first, again := said[r.Message]; again {
+			out = append(out, who+", as "+first)
+			continue
+		}
+		said[r.Message] = m.ID
+		out = append(out, fmt.Sprintf("%s (%s): %s", who, r.Code, r.Message))
+	}
+	return strings.Join(out, "; ")
 }
 
 // unfenced are the members of a larger cluster that would form one of their own on an empty disk.

@@ -107,6 +107,16 @@ func (r *Refusal) Stranger() bool {
 	}
 }
 
+// Passing says whether a refusal ends by itself, as nodes start, stop and form their cluster.
+func (r *Refusal) Passing() bool {
+	switch r.Code {
+	case CodeStarting, CodeStopping, CodeNotFormed, CodeFull:
+		return true
+	default:
+		return false
+	}
+}
+
 func refuse(code Code, format string, args ...any) *Refusal {
 	return &Refusal{Code: code, Message: fmt.Sprintf(format, args...)}
 }

@@ -57,9 +57,6 @@ func (t *told) first(s said) bool {
 	return true
 }
 
-// passing are refusals that end by themselves as nodes start, stop and form their cluster.
-var passing = map[Code]bool{CodeStarting: true, CodeStopping: true, CodeNotFormed: true, CodeFull: true}
-
 // refusal logs that one side refused a connection.
 func (t *told) refusal(kind Kind, node, remote string, r *Refusal) {
 	if len(node) > maxLogged {
@@ -72,7 +69,7 @@ func (t *told) refusal(kind Kind, node, remote string, r *Refusal) {
 	if r.ByOther {
 		text = "another master refused this one"
 	}
-	if passing[r.Code] {
+	if r.Passing() {
 		level = slog.LevelInfo
 	}
 	t.log.Log(context.Background(), level, text, "node", node, "address", remote, "kind", string(kind), "code", string(r.Code), "reason", r.Message)
