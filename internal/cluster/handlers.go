@@ -53,8 +53,10 @@ func (c *Cluster) isStarted() bool {
 	return c.caller != nil
 }
 
-func (c *Cluster) onStatus(context.Context, peer.Identity, []byte) ([]byte, error) {
-	return json.Marshal(c.status())
+func (c *Cluster) onStatus(_ context.Context, from peer.Identity, _ []byte) ([]byte, error) {
+	s := c.status()
+	s.Refuses = c.check(from)
+	return json.Marshal(s)
 }
 
 // one makes this leader's changes of the membership come one after the other, each with a bound.

@@ -44,9 +44,14 @@ func (c *Cluster) Identity() peer.Identity {
 
 // Judge says whether the other end of a connection belongs to this cluster; see peer.Config.
 func (c *Cluster) Judge(kind peer.Kind, other peer.Identity) (member bool, err error) {
+	return peer.Decide(kind, c.check(other))
+}
+
+// check says why another node is no member of this cluster as this node knows it; nil: it is one.
+func (c *Cluster) check(other peer.Identity) *peer.Refusal {
 	// What the invitation said was true at this node's registration: only later ones are believed.
 	asOf := max(c.cfg.State.Applied().Index, c.standing().RegisteredAt)
-	return peer.Decide(kind, peer.Check(c.Identity(), c.registered, asOf, other))
+	return peer.Check(c.Identity(), c.registered, asOf, other)
 }
 
 // registered looks a member's disk up: in the state once it knows the members as of this node's own

@@ -46,6 +46,9 @@ type status struct {
 	Waiting   string   `json:"waiting,omitempty"`
 	Fenced    bool     `json:"fenced,omitempty"`    // see Cluster.fenced
 	Objection string   `json:"objection,omitempty"` // why this founder does not agree yet
+
+	// Refuses is why this master takes the one that asks for no member: it answers it, and does not hear its Raft.
+	Refuses *peer.Refusal `json:"refuses,omitempty"`
 }
 
 func (c *Cluster) status() status {
@@ -81,7 +84,7 @@ type sighting struct {
 	middle    time.Time
 	uncertain time.Duration
 	err       string        // why the last try failed; empty when it did not
-	refusal   *peer.Refusal // where it failed since one side refuses the other
+	refusal   *peer.Refusal // why one side takes the other for no member
 }
 
 // fresh says whether the master answered lately.
@@ -198,6 +201,9 @@ func (p *peers) learn(m Member, q question, s status, identity peer.Identity, er
 	} else {
 		rtt := after.Sub(before)
 		last = sighting{member: m, identity: identity, status: s, asked: before, commit: q.commit, at: after, middle: before.Add(rtt / 2), uncertain: rtt / 2}
+		if last.refusal = s.Refuses; last.refusal != nil {
+			last.refusal.ByOther = true
+		}
 	}
 	p.seen[m.ID] = last
 	close(p.changed)

@@ -47,6 +47,21 @@ func TestRemove(t *testing.T) {
 		if after == before {
 			t.Error("b keeps c's connections")
 		}
+		// c was cut off before it heard of it, by its own list it is a member: the others tell it.
+		if c.Removed() {
+			t.Fatal("c knows of its removal by itself")
+		}
+		if text := c.RefusedText(); !strings.HasPrefix(text, "a refuses this master (UNKNOWN_MEMBER): node c is not a member") || !strings.HasSuffix(text, "; b refuses this master (UNKNOWN_MEMBER)") {
+			t.Errorf("c says of the others: %s", text)
+		}
+		if text := a.RefusedText(); text != "" {
+			t.Errorf("a says of the others: %s", text)
+		}
+		o, err = c.Overview(within(t))
+		ok(t, err)
+		if warned := strings.Join(o.Warnings, "\n"); !strings.Contains(warned, "a refuses this master: node c is not a member") {
+			t.Errorf("c warns: %s", warned)
+		}
 		refusedWith(t, a.RemoveMember(within(t), "ops", "c"), job.CodeNotFound)
 		// With an emptied disk it can come back.
 		c.stop()

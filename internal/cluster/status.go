@@ -88,6 +88,8 @@ func (c *Cluster) warnings(o Overview, reachable int) (out []string) {
 	for _, m := range o.Members {
 		if !m.Reachable {
 			warn("%s is not reachable: %s", m.NodeID, m.LastError)
+		} else if r := c.peers.get(m.NodeID).refusal; r != nil && !r.Passing() && !removed {
+			warn("%s refuses this master: %s", m.NodeID, r.Message)
 		}
 		if !m.Voter {
 			warn("%s does not vote: it has not caught up yet", m.NodeID)
@@ -133,7 +135,6 @@ func (c *Cluster) RemovedText() string {
 // then waiting does not help. It is empty where there are none.
 func (c *Cluster) RefusedText() string {
 	var out []string
-	said := map[string]string{} // of each reason, who was named with it
 	for _, m := range c.others() {
 		r := c.peers.get(m.ID).refusal
 		if r == nil || r.Passing() {
@@ -143,12 +144,11 @@ func (c *Cluster) RefusedText() string {
 		if r.ByOther {
 			who = m.ID + " refuses this master"
 		}
-		if first, again := said[r.Message]; again {
-			out = append(out, who+", as "+first)
-			continue
+		who = fmt.Sprintf("%s (%s)", who, r.Code)
+		if len(out) == 0 { // one reason is enough to act on
+			who += ": " + r.Message
 		}
-		said[r.Message] = m.ID
-		out = append(out, fmt.Sprintf("%s (%s): %s", who, r.Code, r.Message))
+		out = append(out, who)
 	}
 	return strings.Join(out, "; ")
 }
