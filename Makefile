@@ -51,9 +51,15 @@ demo-outcomes: build ## See how jobs end and what each end holds, with a simulat
 test: ## Run the unit tests: no network, no root
 	$(GO) test -parallel 4 -timeout 4m ./...
 
+# What the tests of these do happens in long bubbles of testing/synctest with many goroutines. Go 1.26 gives all
+# timers of a bubble one context of the race detector, which then crashes when two processors fire timers of one
+# bubble at once (golang/go#78156). On one processor it finds the same races: it goes by what happens before what.
+BUBBLES := $(addprefix $(MODULE)/internal/,cluster dispatch leader testcluster)
+
 .PHONY: race
 race: ## Run the unit tests under the race detector (wants a C compiler)
-	CGO_ENABLED=1 $(GO) test -race -parallel 4 -timeout 10m ./...
+	CGO_ENABLED=1 $(GO) test -race -parallel 4 -timeout 10m $$($(GO) list ./... | grep -vxF $(BUBBLES:%=-e %))
+	CGO_ENABLED=1 GOMAXPROCS=1 $(GO) test -race -parallel 4 -timeout 10m $(BUBBLES)
 
 .PHONY: lint
 lint: fmt-check vet golangci generate-check-here ## gofmt, go vet, golangci-lint, generated code

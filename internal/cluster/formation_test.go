@@ -32,11 +32,11 @@ func TestAMissingMemberIsWaitedFor(t *testing.T) {
 		nodes := w.founders("a", "b", "c")
 		nodes[0].start()
 		nodes[1].start()
-		w.until("the wait for c", func() bool { return strings.Contains(nodes[0].Waiting(), "connection refused") })
 		for _, n := range nodes[:2] {
-			if why := n.Waiting(); !strings.Contains(why, "member c at c.example:9010: ") || !strings.Contains(why, "connection refused") {
-				t.Errorf("%s waits for %q", n.id, why)
-			}
+			w.until(n.id+" to wait for c", func() bool {
+				why := n.Waiting()
+				return strings.Contains(why, "member c at c.example:9010: ") && strings.Contains(why, "connection refused")
+			})
 		}
 		w.pass(20 * time.Second)
 		if w.boots != 0 || nodes[0].standing.ClusterID != 0 {
