@@ -240,6 +240,11 @@ func (a authenticator) Authenticate(ctx context.Context, token string) (rpc.Prin
 	return rpc.Principal(p), outlived(ctx, err)
 }
 
+// Confirm asks it whether a caller whom some master let in may still call.
+func (a authenticator) Confirm(p rpc.Principal) error {
+	return a.Authenticator.Confirm(auth.Principal(p))
+}
+
 // reporters says who may report over a connection; nil where everybody may.
 func (a *App) reporters() func(context.Context) error {
 	if a.cfg.ReportTLS != tlsMutual {

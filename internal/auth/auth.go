@@ -16,6 +16,9 @@ type Principal struct {
 	Name     string // empty where nothing vouches for it
 	Role     job.Role
 	Verified bool // a token or a certificate vouches for the name
+
+	// Token is the hash of the registered token that vouches for it, for Confirm; zero: something else does.
+	Token job.Hash
 }
 
 // Config says whom an Authenticator knows.
@@ -101,7 +104,7 @@ func (a *Authenticator) byToken(ctx context.Context, peer, text string) (Princip
 	if malformed == nil && a.cfg.Current != nil {
 		if !a.waited(ctx, peer) {
 			// Perhaps it is valid: nothing is held against the address.
-			return Principal{}, unavailable("try again shortly, or ask another master",
+			return Principal{}, notCurrent("try again shortly, or ask another master",
 				"this access token is not known here, and this master cannot tell now whether it is new")
 		}
 		if p, ok := a.known(given); ok {
@@ -119,11 +122,29 @@ func (a *Authenticator) byToken(ctx context.Context, peer, text string) (Princip
 }
 
 func (a *Authenticator) known(given job.Hash) (Principal, bool) {
-	t := find(given, a.registered(), a.cfg.File.Tokens())
-	if t == nil {
+	registered, own := find(given, a.registered()), find(given, a.cfg.File.Tokens()) // both, for the time that takes
+	switch {
+	case registered != nil:
+		return Principal{Name: registered.Name, Role: registered.Role, Verified: true, Token: given}, true
+	case own != nil:
+		return Principal{Name: own.Name, Role: own.Role, Verified: true}, true
+	default:
 		return Principal{}, false
 	}
-	return Principal{Name: t.Name, Role: t.Role, Verified: true}, true
+}
+
+// Confirm looks up again whom Authenticate found by a registered token, here or at another master, in the registry
+// as this node has it now. A master that is behind, or one that came to lead after it had looked, does not know of
+// a revocation that another has acknowledged. For anybody else the registry has no say. The error is an *Error.
+func (a *Authenticator) Confirm(p Principal) error {
+	if p.Token == (job.Hash{}) {
+		return nil
+	}
+	if t := find(p.Token, a.registered()); t != nil && t.Name == p.Name && t.Role == p.Role {
+		return nil
+	}
+	a.cfg.Failures.Count(ServiceAdmin, ReasonUnknownToken)
+	return refuse(ReasonUnknownToken, "ask an admin for another one: lancemaster token create", "this access token was revoked")
 }
 
 // waited reports that the registry is as new as the call, after a wait where one was needed. Of those who

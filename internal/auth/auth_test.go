@@ -85,6 +85,15 @@ func certificate(t *testing.T, r tlsconf.Request) *tls.ConnectionState {
 	return &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf}}}
 }
 
+func hashOf(t *testing.T, token string) job.Hash {
+	t.Helper()
+	h, err := auth.HashToken(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
 func reasonOf(t *testing.T, err error) auth.Reason {
 	t.Helper()
 	if err == nil {
@@ -96,7 +105,7 @@ func reasonOf(t *testing.T, err error) auth.Reason {
 	}
 	want := job.CodeUnauthenticated
 	if e.Reason == auth.ReasonNotCurrent {
-		want = job.CodeUnavailable
+		want = job.CodeNotLeader // a client goes on to another master
 	}
 	if !job.IsCode(err, want) {
 		t.Errorf("%v has no code %s", err, want)
@@ -104,10 +113,52 @@ func reasonOf(t *testing.T, err error) auth.Reason {
 	return e.Reason
 }
 
+// Whom a registered token let in is looked up again: by then another master's revocation may be known. What else
+// vouches for a caller the registry does not know of.
+func TestConfirm(t *testing.T) {
+	var r registry
+	token := r.add("pipeline", job.RoleSubmit)
+	own := auth.NewToken()
+	tokens := openFile(t, tokenLine("root", "admin", own))
+	failures, err := auth.NewFailures(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newAuth(t, auth.Config{Registry: r.tokens, File: tokens, Anonymous: job.RoleRead, Failures: failures})
+	var all []auth.Principal
+	for _, text := range []string{token, own, ""} {
+		p, err := a.Authenticate(t.Context(), "10.0.0.1:1", nil, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Confirm(p); err != nil {
+			t.Errorf("%s: %v", p.Name, err)
+		}
+		all = append(all, p)
+	}
+	other := all[0]
+	other.Role = job.RoleAdmin
+	if reasonOf(t, a.Confirm(other)) != auth.ReasonUnknownToken {
+		t.Error("the token of one role confirms another")
+	}
+	r.list = nil
+	err = a.Confirm(all[0])
+	if reasonOf(t, err) != auth.ReasonUnknownToken || !strings.Contains(err.Error(), "revoked") {
+		t.Errorf("after the revocation: %v", err)
+	}
+	for _, p := range all[1:] {
+		if err := a.Confirm(p); err != nil {
+			t.Errorf("%q, which the registry does not know of: %v", p.Name, err)
+		}
+	}
+}
+
 func TestWhoCalls(t *testing.T) {
 	var r registry
 	submitter := r.add("pipeline", job.RoleSubmit)
 	admin := r.add("root", job.RoleAdmin)
+	pipeline := auth.Principal{Name: "pipeline", Role: job.RoleSubmit, Verified: true, Token: hashOf(t, submitter)}
+	root := auth.Principal{Name: "root", Role: job.RoleAdmin, Verified: true, Token: hashOf(t, admin)}
 	operator := certificate(t, tlsconf.Request{Name: "ada", Role: tlsconf.RoleOperate})
 	backend := certificate(t, tlsconf.Request{Name: "be-1", Role: tlsconf.RoleBackend})
 	master := certificate(t, tlsconf.Request{Name: "m", Role: tlsconf.RoleMaster, Node: "m", Hosts: []string{"m"}})
@@ -127,11 +178,11 @@ func TestWhoCalls(t *testing.T) {
 		want      auth.Principal
 		reason    auth.Reason
 	}{
-		{"a token", 0, nil, submitter, auth.Principal{Name: "pipeline", Role: job.RoleSubmit, Verified: true}, ""},
-		{"another token", 0, nil, admin, auth.Principal{Name: "root", Role: job.RoleAdmin, Verified: true}, ""},
+		{"a token", 0, nil, submitter, pipeline, ""},
+		{"another token", 0, nil, admin, root, ""},
 		{"a certificate", 0, operator, "", auth.Principal{Name: "ada", Role: job.RoleOperate, Verified: true}, ""},
-		{"both: the token wins, also over a higher role", 0, operator, submitter, auth.Principal{Name: "pipeline", Role: job.RoleSubmit, Verified: true}, ""},
-		{"a token over a certificate that names nobody", 0, backend, submitter, auth.Principal{Name: "pipeline", Role: job.RoleSubmit, Verified: true}, ""},
+		{"both: the token wins, also over a higher role", 0, operator, submitter, pipeline, ""},
+		{"a token over a certificate that names nobody", 0, backend, submitter, pipeline, ""},
 		{"a bad token is not made up for by a certificate", 0, operator, auth.NewToken(), auth.Principal{}, auth.ReasonUnknownToken},
 		{"a bad token is not made up for by a listener that lets anybody in", job.RoleAdmin, nil, auth.NewToken(), auth.Principal{}, auth.ReasonUnknownToken},
 		{"nothing", 0, nil, "", auth.Principal{}, auth.ReasonNoCredentials},

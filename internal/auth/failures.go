@@ -91,8 +91,10 @@ func (e *Error) Standing() bool {
 	return e.Reason == ReasonCertificateExpired || e.Reason == ReasonCertificateUntrusted
 }
 
-func unavailable(next, message string) *Error {
-	return &Error{Reason: ReasonNotCurrent, refusal: &job.Refusal{Code: job.CodeUnavailable, Message: message, Next: next}}
+// notCurrent is the answer of a master that cannot tell; others may. Its code has a client ask them, also for a
+// change that must not be made twice: this one has done nothing.
+func notCurrent(next, message string) *Error {
+	return &Error{Reason: ReasonNotCurrent, refusal: &job.Refusal{Code: job.CodeNotLeader, Message: message, Next: next}}
 }
 
 func refuse(reason Reason, next, format string, args ...any) *Error {

@@ -61,7 +61,7 @@ func TestTokensOfAFile(t *testing.T) {
 	for text, want := range map[string]auth.Principal{
 		first:  {Name: "root", Role: job.RoleAdmin, Verified: true},
 		second: {Name: "ci", Role: job.RoleSubmit, Verified: true},
-		third:  {Name: "root", Role: job.RoleRead, Verified: true},
+		third:  {Name: "root", Role: job.RoleRead, Verified: true, Token: hashOf(t, third)},
 	} {
 		if got, err := a.Authenticate(t.Context(), home, nil, text); err != nil || got != want {
 			t.Errorf("got %+v, %v, want %+v", got, err, want)

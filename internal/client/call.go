@@ -248,6 +248,8 @@ func (r *round) summary(last *Error) *Error {
 		message := fmt.Sprintf("no leader was found; asked %s", strings.Join(r.tried, ", "))
 		if r.stranger != nil {
 			message += ", of which one does not know the caller: " + r.stranger.Message
+		} else if last.Message != "" {
+			message += "; the last answer was: " + last.Message
 		}
 		return &Error{
 			Code:    CodeNotLeader,

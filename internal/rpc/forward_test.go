@@ -127,6 +127,30 @@ func TestCallsAreForwarded(t *testing.T) {
 	}
 }
 
+// A follower that has not heard of a revocation yet lets the caller in, and the leader does not: neither for a
+// change nor for a read, neither forwarded nor made at the leader itself.
+func TestTheLeaderKnowsOfRevocations(t *testing.T) {
+	p := newPair(t)
+	r := p.leader.admit(t, "a", job.MutationCreate)
+	behind := knows{"lm_a-token-nobody-else-may-see": {Name: "ops", Role: job.RoleOperate, Verified: true, Token: job.Hash{1}}}
+	p.follower.admin.cfg.Authenticator = behind
+	p.leader.admin.cfg.Authenticator = forgot{behind, job.Hash{2}}
+	if _, err := getJob(t.Context(), p.follower, int64(r.ID)); err != nil {
+		t.Fatalf("with a token that was not revoked: %v", err)
+	}
+	p.leader.admin.cfg.Authenticator = forgot{behind, job.Hash{1}}
+	for name, b := range map[string]*bench{"through the follower": p.follower, "at the leader": p.leader} {
+		_, err := cancelJob(t.Context(), b, int64(r.ID))
+		wantCode(t, err, admin.TAdminErrorCode_UNAUTHENTICATED)
+		if _, err := getJob(t.Context(), b, int64(r.ID)); err == nil {
+			t.Errorf("%s: a revoked token reads", name)
+		}
+	}
+	if got, err := p.leader.Job(r.ID); err != nil || got.State != job.StatePending {
+		t.Errorf("the job is %+v, %v", got, err)
+	}
+}
+
 // What the leader refuses is told as the leader says it.
 func TestTheLeadersRefusalsComeBack(t *testing.T) {
 	p := newPair(t)

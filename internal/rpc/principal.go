@@ -12,6 +12,10 @@ type Principal struct {
 	Name     string
 	Role     job.Role
 	Verified bool // something vouches for the name
+
+	// Token is the hash of the registered token that vouches for it; zero: something else does. It goes along to the
+	// leader, which knows of every revocation.
+	Token job.Hash `json:",omitzero"`
 }
 
 // actor names a principal in the history. A name that nothing vouches for says so.
@@ -45,10 +49,26 @@ func PrincipalOf(ctx context.Context) (Principal, bool) {
 // some may be let in, the name may be left empty: it is then the one the caller gives itself.
 type Authenticator interface {
 	Authenticate(ctx context.Context, token string) (Principal, error)
+	// Confirm refuses whom Authenticate let in, here or at another master, by a token that this node knows to be
+	// revoked. The leader asks when it serves.
+	Confirm(p Principal) error
 }
 
 // maxClientName bounds the name a caller gives itself.
 const maxClientName = job.MaxCaller
+
+// confirm has the leader look again at who calls, once it knows all that was acknowledged: whoever let the caller in,
+// another master or this one before it led, may not have known of a revocation.
+func (a *Admin) confirm(ctx context.Context) error {
+	p, ok := PrincipalOf(ctx)
+	if !ok || a.cfg.Authenticator == nil {
+		return nil
+	}
+	if err := a.cfg.Authenticator.Confirm(p); err != nil {
+		return notAuthenticated(err)
+	}
+	return nil
+}
 
 // principal finds out who calls. Without an Authenticator everybody may do everything, and nobody's
 // name is vouched for.

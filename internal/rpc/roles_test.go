@@ -124,7 +124,24 @@ func (k knows) Authenticate(_ context.Context, token string) (Principal, error) 
 	return p, nil
 }
 
+func (knows) Confirm(Principal) error { return nil }
+
+// forgot is knows, of which some tokens have been revoked by the time that the leader looks.
+type forgot struct {
+	knows
+	revoked job.Hash
+}
+
+func (f forgot) Confirm(p Principal) error {
+	if p.Token == f.revoked {
+		return &job.Refusal{Code: job.CodeUnauthenticated, Message: "the token was revoked", Next: "give another one"}
+	}
+	return nil
+}
+
 type cannotTell struct{}
+
+func (cannotTell) Confirm(Principal) error { return nil }
 
 func (cannotTell) Authenticate(context.Context, string) (Principal, error) {
 	return Principal{}, errors.New("reading /some/path failed")

@@ -148,6 +148,9 @@ func (a *Admin) lead(c call, m method, here func() error) error {
 			return err
 		}
 	}
+	if err := a.confirm(c); err != nil {
+		return err
+	}
 	return here()
 }
 
