@@ -44,7 +44,8 @@ func (t *Tender) Start(ctx context.Context, _ uint64) error {
 		return errors.New("tending the membership is started already; stop it first")
 	}
 	ctx, t.cancel = context.WithCancel(ctx)
-	t.done.Go(func() { t.run(ctx) })
+	since := time.Now()
+	t.done.Go(func() { t.run(ctx, since) })
 	return nil
 }
 
@@ -60,7 +61,7 @@ func (t *Tender) Stop() {
 	t.cancel = nil
 }
 
-func (t *Tender) run(ctx context.Context) {
+func (t *Tender) run(ctx context.Context, since time.Time) {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
@@ -70,7 +71,7 @@ func (t *Tender) run(ctx context.Context) {
 		case <-tick.C:
 		}
 		round, cancel := context.WithTimeout(ctx, tendTime)
-		err := t.c.tend(round)
+		err := t.c.tend(round, since)
 		cancel()
 		switch {
 		case err == nil:
@@ -82,9 +83,9 @@ func (t *Tender) run(ctx context.Context) {
 	}
 }
 
-// tend does at most one change. It leaves the way to an operator's verb that is under way. What fails
-// for one member does not keep the others waiting.
-func (c *Cluster) tend(ctx context.Context) error {
+// tend does at most one change, in a term whose services started at since. It leaves the way to an operator's
+// verb that is under way. What fails for one member does not keep the others waiting.
+func (c *Cluster) tend(ctx context.Context, since time.Time) error {
 	select {
 	case c.verbs <- struct{}{}:
 		defer func() { <-c.verbs }()
@@ -94,7 +95,7 @@ func (c *Cluster) tend(ctx context.Context) error {
 	servers := c.cfg.Raft.Servers()
 	var faults []error
 	for _, s := range servers {
-		changed, err := c.tendMember(ctx, s)
+		changed, err := c.tendMember(ctx, s, since)
 		if changed {
 			return err
 		}
@@ -108,7 +109,7 @@ func (c *Cluster) tend(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-func (c *Cluster) tendMember(ctx context.Context, s raftnode.Server) (changed bool, err error) {
+func (c *Cluster) tendMember(ctx context.Context, s raftnode.Server, since time.Time) (changed bool, err error) {
 	if s.ID == c.cfg.NodeID {
 		return c.recordAddress(ctx, s, c.cfg.Address)
 	}
@@ -119,7 +120,7 @@ func (c *Cluster) tendMember(ctx context.Context, s raftnode.Server) (changed bo
 	if moved, err := c.recordAddress(ctx, s, seen.status.Address); moved || err != nil {
 		return moved, err
 	}
-	if s.Voter || !c.caughtUp(seen) {
+	if s.Voter || !c.caughtUp(seen, since) {
 		return false, nil
 	}
 	if err := c.cfg.Raft.AddVoter(ctx, s.ID, s.Address); err != nil {
@@ -131,11 +132,16 @@ func (c *Cluster) tendMember(ctx context.Context, s raftnode.Server) (changed bo
 
 // caughtUp says whether a member follows this leader, knows of its own registration, and has all but
 // the newest entries of those that were there when it was asked: a busy journal has grown by more since then.
-// In a young journal the newest may be all there are.
-func (c *Cluster) caughtUp(seen sighting) bool {
+// In a young journal the newest may be all there are. It must have been asked in this term, whose services
+// started at since, behind the term's barrier: before the first entry of its term is committed a leader may know
+// of no other that is, none at all after a restart, and whoever has nothing would not be behind. The end of the
+// leader's log instead, as in LeaderIndex, would ask for what is still under way to a quorum, in a busy journal
+// more than a new member may lack, at each look.
+func (c *Cluster) caughtUp(seen sighting, since time.Time) bool {
 	known := c.member(seen.member.ID)
 	applied := seen.status.Applied
-	return known != nil && seen.status.Leader == c.cfg.NodeID && applied >= known.RegisteredAt && max(applied, seen.status.Passed)+catchUpLag >= seen.commit
+	return known != nil && seen.asked.After(since) && seen.status.Leader == c.cfg.NodeID &&
+		applied >= known.RegisteredAt && max(applied, seen.status.Passed)+catchUpLag >= seen.commit
 }
 
 // recordAddress puts the address that a member advertises into the registry and the Raft

@@ -23,6 +23,9 @@ func (w *world) adding() (a, b *node) {
 	return a, b
 }
 
+// tend is a round of the leader's, in a term that has lasted for long.
+func (n *node) tend(ctx context.Context) error { return n.Cluster.tend(ctx, time.Time{}) }
+
 func TestOnlyACaughtUpMemberGetsItsVote(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.adding()
@@ -118,15 +121,60 @@ func TestABusyJournalKeepsNobodyFromItsVote(t *testing.T) {
 	})
 }
 
+// A leader that has just been elected after a restart knows of nothing that is committed until the first entry of
+// its term is. An answer to what it asked before that says nothing of how far behind somebody is.
+func TestWhoWasAskedBeforeTheTermsFirstCommitHasNotCaughtUp(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.adding()
+		set := func(change func()) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			change()
+		}
+		w.until("b to have its own registration", func() bool { return a.peers.get("b").status.Applied > 0 })
+		set(func() {
+			w.state.Position.Index += 100000
+			b.lag, a.uncommitted = 99000, w.state.Position.Index
+		})
+		a.peers.ask(t.Context(), Member{ID: "b", Address: b.address})
+		if s := a.peers.get("b"); !s.fresh() || s.commit != 0 || s.status.Leader != "a" {
+			t.Fatalf("of b is known %+v", s)
+		}
+		set(func() { a.uncommitted, b.hangs = 0, true }) // no other answer comes before the first round
+		tender := a.Tender()
+		ok(t, tender.Start(t.Context(), 2))
+		defer tender.Stop()
+		votes := func() bool { return slices.Contains(w.voters(), "b") }
+		w.pass(1500 * time.Millisecond)
+		if s := a.peers.get("b"); !s.fresh() || s.commit != 0 {
+			t.Fatalf("of b is known %+v", s)
+		}
+		if votes() {
+			t.Fatal("b was given its vote for an answer of before the term")
+		}
+		set(func() { b.hangs = false })
+		w.pass(5 * time.Second)
+		if !a.reachable("b") || votes() {
+			t.Fatalf("b, far behind: reachable %v, votes %v", a.reachable("b"), votes())
+		}
+		set(func() { b.lag = 0 })
+		w.until("b to vote in a journal that does not grow", votes)
+	})
+}
+
 func TestCaughtUp(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.adding()
 		w.mu.Lock()
 		at := w.state.Member("b").RegisteredAt
 		w.mu.Unlock()
+		since := time.Now()
+		asked := since.Add(time.Second)
 		seen := func(applied uint64, leader string) sighting {
-			return sighting{member: Member{ID: b.id}, status: status{Applied: applied, Leader: leader}}
+			return sighting{member: Member{ID: b.id}, asked: asked, status: status{Applied: applied, Leader: leader}}
 		}
+		before := seen(at+5, "a")
+		before.asked = since
 		for name, tt := range map[string]struct {
 			seen   sighting
 			commit uint64
@@ -135,14 +183,15 @@ func TestCaughtUp(t *testing.T) {
 			"all":                    {seen(at+5, "a"), at + 5, true},
 			"all but the newest":     {seen(at, "a"), at + catchUpLag, true},
 			"one less":               {seen(at, "a"), at + catchUpLag + 1, false},
-			"no command since":       {sighting{member: Member{ID: b.id}, status: status{Applied: at, Passed: at + 5000, Leader: "a"}}, at + 5000, true},
+			"no command since":       {sighting{member: Member{ID: b.id}, asked: asked, status: status{Applied: at, Passed: at + 5000, Leader: "a"}}, at + 5000, true},
 			"not its registration":   {seen(at-1, "a"), at, false},
 			"follows another leader": {seen(at+5, "c"), at + 5, false},
 			"follows nobody":         {seen(at+5, ""), at + 5, false},
-			"not registered":         {sighting{member: Member{ID: "z"}, status: status{Applied: at, Leader: "a"}}, at, false},
+			"asked before the term":  {before, 0, false},
+			"not registered":         {sighting{member: Member{ID: "z"}, asked: asked, status: status{Applied: at, Leader: "a"}}, at, false},
 		} {
 			tt.seen.commit = tt.commit
-			if got := a.caughtUp(tt.seen); got != tt.want {
+			if got := a.caughtUp(tt.seen, since); got != tt.want {
 				t.Errorf("%s: %v", name, got)
 			}
 		}
