@@ -158,6 +158,7 @@ func (s *Source) look() (news bool, err error) {
 	}
 	err = fmt.Errorf("TLS of the %s connections: %w; what was loaded before stays in use", s.cfg.uses(), err)
 	s.cfg.Metrics.failed(s.cfg.Uses)
+	s.tellTheEnd(time.Now()) // most of all now: a renewal that went wrong is why certificates end
 	news = err.Error() != s.lastSaid
 	s.lastSaid = err.Error()
 	return news, err
@@ -199,48 +200,6 @@ func (s *Source) wellAgain() {
 	}
 	s.cfg.Metrics.again(s.cfg.Uses)
 	s.tellTheEnd(time.Now())
-}
-
-// nearness is how near a certificate is to its end.
-type nearness uint8
-
-const (
-	far  nearness = iota
-	soon          // two weeks, or a third of its life where that is less
-	near          // a day, or a tenth of its life
-	ended
-)
-
-func (l *loaded) nearness(now time.Time) nearness {
-	if l.cert == nil {
-		return far
-	}
-	life, left := l.notAfter.Sub(l.cert.Leaf.NotBefore), l.notAfter.Sub(now)
-	switch {
-	case left <= 0:
-		return ended
-	case left < min(24*time.Hour, life/10):
-		return near
-	case left < min(14*24*time.Hour, life/3):
-		return soon
-	}
-	return far
-}
-
-// tellTheEnd logs that the certificate comes nearer to its end, once for each step.
-func (s *Source) tellTheEnd(now time.Time) {
-	l := s.current.Load()
-	step := l.nearness(now)
-	if step <= s.nearing {
-		return
-	}
-	s.nearing = step
-	told := []any{"uses", s.cfg.uses(), "file", s.cfg.Files.Cert, "not_after", l.notAfter.UTC().Format(time.RFC3339)}
-	if step == ended {
-		s.cfg.Logger.Error("the TLS certificate in use has expired: connections are refused; put a new one in its place", told...)
-		return
-	}
-	s.cfg.Logger.Warn("the TLS certificate in use expires soon; put a new one in its place", append(told, "left", l.notAfter.Sub(now).Round(time.Second).String())...)
 }
 
 // take puts a content of the files into use.

@@ -1,0 +1,47 @@
+package tlsconf
+
+import "time"
+
+// What the log is told of the files in use beside their being loaded.
+
+// nearness is how near a certificate is to its end.
+type nearness uint8
+
+const (
+	far  nearness = iota
+	soon          // two weeks, or a third of its life where that is less
+	near          // a day, or a tenth of its life
+	ended
+)
+
+func (l *loaded) nearness(now time.Time) nearness {
+	if l.cert == nil {
+		return far
+	}
+	life, left := l.notAfter.Sub(l.cert.Leaf.NotBefore), l.notAfter.Sub(now)
+	switch {
+	case left <= 0:
+		return ended
+	case left < min(24*time.Hour, life/10):
+		return near
+	case left < min(14*24*time.Hour, life/3):
+		return soon
+	}
+	return far
+}
+
+// tellTheEnd logs that the certificate comes nearer to its end, once for each step.
+func (s *Source) tellTheEnd(now time.Time) {
+	l := s.current.Load()
+	step := l.nearness(now)
+	if step <= s.nearing {
+		return
+	}
+	s.nearing = step
+	told := []any{"uses", s.cfg.uses(), "file", s.cfg.Files.Cert, "not_after", l.notAfter.UTC().Format(time.RFC3339)}
+	if step == ended {
+		s.cfg.Logger.Error("the TLS certificate in use has expired: connections are refused; put a new one in its place", told...)
+		return
+	}
+	s.cfg.Logger.Warn("the TLS certificate in use expires soon; put a new one in its place", append(told, "left", l.notAfter.Sub(now).Round(time.Second).String())...)
+}

@@ -1,0 +1,106 @@
+package tlsconf_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lancemaster/lancemaster/internal/await"
+	"github.com/lancemaster/lancemaster/internal/tlsconf"
+)
+
+// That the certificate in use nears its end is told at each step, once.
+func TestTheEndOfACertificateIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		authority, err := tlsconf.NewCA("ca", time.Now(), 90*day)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := master("a")
+		r.Validity = 30 * day
+		pair, err := tlsconf.Issue(authority, r, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := newPlace(t, pair, authority)
+		var said logs
+		open(t, p, func(c *tlsconf.Config) { c.Interval, c.Logger = time.Hour, said.logger() })
+		for _, step := range []struct {
+			after             time.Duration
+			warnings, expired int
+		}{
+			{19 * day, 0, 0}, {2 * day, 1, 0}, {7 * day, 1, 0}, {day + 2*time.Hour, 2, 0}, {day, 2, 1}, {3 * day, 2, 1},
+		} {
+			await.Pass(step.after)
+			warnings, expired := strings.Count(said.String(), "expires soon"), strings.Count(said.String(), "has expired")
+			if warnings != step.warnings || expired != step.expired {
+				t.Errorf("%s later: %d warnings and %d of the end, want %d and %d", step.after, warnings, expired, step.warnings, step.expired)
+			}
+		}
+		r.Validity = 60 * day
+		if pair, err = tlsconf.Issue(authority, r, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		p.put(pair)
+		await.Pass(2 * day)
+		if strings.Count(said.String(), "expires soon") != 2 {
+			t.Errorf("of the new certificate: %s", said.String())
+		}
+	})
+}
+
+// Nor is it passed over while the files in its place cannot be loaded, as after a renewal that went wrong.
+func TestTheEndOfACertificateIsToldWhileItsRenewalIsFaulty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		authority, err := tlsconf.NewCA("ca", time.Now(), 90*day)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := master("a")
+		r.Validity = 30 * day
+		pair, err := tlsconf.Issue(authority, r, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := newPlace(t, pair, authority)
+		var said logs
+		open(t, p, func(c *tlsconf.Config) { c.Interval, c.Logger = time.Hour, said.logger() })
+		write(t, p.Key, []byte("half a key"))
+		for _, step := range []struct {
+			after             time.Duration
+			warnings, expired int
+		}{
+			{19 * day, 0, 0}, {2 * day, 1, 0}, {8*day + 2*time.Hour, 2, 0}, {day, 2, 1}, {3 * day, 2, 1},
+		} {
+			await.Pass(step.after)
+			faults, warnings, expired := strings.Count(said.String(), "cannot load changed TLS files"),
+				strings.Count(said.String(), "expires soon"), strings.Count(said.String(), "has expired")
+			if faults != 1 || warnings != step.warnings || expired != step.expired {
+				t.Errorf("%s later: the fault was told %d times, %d warnings and %d of the end, want 1, %d and %d",
+					step.after, faults, warnings, expired, step.warnings, step.expired)
+			}
+		}
+		p.put(pair)
+		await.Pass(day)
+		if got := strings.Count(said.String(), "has expired"); got != 1 {
+			t.Errorf("with the old files back the end was told %d times", got)
+		}
+	})
+}
+
+func TestAKeyThatOthersMayReadIsWarnedOf(t *testing.T) {
+	ca := newCA(t, "ca")
+	p := newPlace(t, issue(t, ca, master("a")), ca)
+	for mode, want := range map[os.FileMode]bool{0o600: false, 0o400: false, 0o604: true, 0o660: true} {
+		if err := os.Chmod(p.Key, mode); err != nil {
+			t.Fatal(err)
+		}
+		var said logs
+		open(t, p, func(c *tlsconf.Config) { c.Logger = said.logger() })
+		if got := strings.Contains(said.String(), "set its mode to 0600"); got != want {
+			t.Errorf("mode %v: warned: %v, want %v", mode, got, want)
+		}
+	}
+}
