@@ -36,7 +36,7 @@ func TestConfigCheckSaysWhatItChecked(t *testing.T) {
 	if status != exitFailed || out != "" {
 		t.Errorf("%d, %q", status, out)
 	}
-	for _, want := range []string{`did you mean "node_id"`, `"loud"`, "raft.leader_lease: 9s", "raft.trusted_network: true"} {
+	for _, want := range []string{`did you mean "node_id"`, `"loud"`, "raft.leader_lease (from file, line 3): 9s", "raft.trusted_network: true"} {
 		if !strings.Contains(errs, want) {
 			t.Errorf("%q is not said in %s", want, errs)
 		}

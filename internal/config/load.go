@@ -44,11 +44,11 @@ func Load(path string, env []string, overrides map[string]string) (Config, error
 			err = k.set(&l.c, l.c.Values[k.name])
 		}
 		if err != nil {
-			l.fault(fmt.Errorf("%s (from %s): %w", k.name, l.c.Sources[k.name], err))
+			l.fault(fmt.Errorf("%s: %w", l.place(k.name), err))
 			l.bad[k.name] = true
 		}
 	}
-	for _, err := range l.c.faults(l.bad) {
+	for _, err := range l.c.faults(l.bad, l.place) {
 		l.fault(err)
 	}
 	if len(l.faults) > 0 {
@@ -67,17 +67,29 @@ type loader struct {
 	known map[string]key
 	// bad are the keys whose value is not known, or not what was meant: what rests on them is not judged.
 	bad    map[string]bool
-	seen   map[string]bool // in the file
+	seen   map[string]int // in the file, at which line
 	faults []error
 }
 
 func newLoader() *loader {
-	l := &loader{known: map[string]key{}, bad: map[string]bool{}, seen: map[string]bool{}, c: Config{Values: map[string]string{}, Sources: map[string]Source{}}}
+	l := &loader{known: map[string]key{}, bad: map[string]bool{}, seen: map[string]int{}, c: Config{Values: map[string]string{}, Sources: map[string]Source{}}}
 	for _, k := range keys() {
 		l.known[k.name] = k
 		l.c.Values[k.name], l.c.Sources[k.name] = k.value, SourceDefault
 	}
 	return l
+}
+
+// place names a key and where its value stands.
+func (l *loader) place(key string) string {
+	switch from := l.c.Sources[key]; from {
+	case SourceDefault:
+		return key
+	case SourceFile:
+		return fmt.Sprintf("%s (from file, line %d)", key, l.seen[key])
+	default:
+		return fmt.Sprintf("%s (from %s)", key, from)
+	}
 }
 
 func (l *loader) fault(err error) { l.faults = append(l.faults, err) }
@@ -224,12 +236,12 @@ func (l *loader) mapping(path, prefix string, n *yaml.Node) {
 		if prefix != "" {
 			name = prefix + "." + k.Value
 		}
-		if l.seen[name] { // also when it is written once as a.b and once as b under a
+		if l.seen[name] != 0 { // also when it is written once as a.b and once as b under a
 			l.fault(fmt.Errorf("%s:%d: key %.80q is given twice", path, k.Line, name))
 			l.bad[name] = true
 			continue
 		}
-		l.seen[name] = true
+		l.seen[name] = k.Line
 		l.value(path, name, k, v)
 	}
 }

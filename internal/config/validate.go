@@ -13,12 +13,16 @@ import (
 
 // faults checks what a single key cannot: addresses, references, and keys that must
 // fit each other. Start and every reload use it. bad are keys whose own value is
-// faulty: what rests on one of them is not judged.
-func (c *Config) faults(bad map[string]bool) (faults []error) {
+// faulty: what rests on one of them is not judged, nor what rests on another that was found at fault here. place
+// names a key and where its value stands.
+func (c *Config) faults(bad map[string]bool, place func(key string) string) (faults []error) {
+	found := map[string]bool{}
 	fault := func(keys []string, format string, args ...any) {
-		if !slices.ContainsFunc(keys, func(k string) bool { return bad[k] }) {
-			faults = append(faults, fmt.Errorf("%s: %s", keys[0], fmt.Sprintf(format, args...)))
+		if slices.ContainsFunc(keys, func(k string) bool { return bad[k] }) || slices.ContainsFunc(keys[1:], func(k string) bool { return found[k] }) {
+			return
 		}
+		found[keys[0]] = true
+		faults = append(faults, fmt.Errorf("%s: %s", place(keys[0]), fmt.Sprintf(format, args...)))
 	}
 	if err := CheckNodeID(c.NodeID); err != nil {
 		fault(on("node_id"), "%v", err)
