@@ -43,6 +43,7 @@ type Source struct {
 	inUse    [sha256.Size]byte // of the files that current was loaded from
 	lastSaid string            // the newest failure that was told; empty when the files are in use
 	nearing  nearness          // how near the certificate's end was when that was told
+	keyOpen  bool              // whether others could read the key when it was last looked at
 
 	stop chan struct{}
 	once sync.Once
@@ -199,6 +200,7 @@ func (s *Source) wellAgain() {
 		s.cfg.Logger.Info("the TLS files are again those in use", "uses", s.cfg.uses())
 	}
 	s.cfg.Metrics.again(s.cfg.Uses)
+	s.tellTheKey()
 	s.tellTheEnd(time.Now())
 }
 
@@ -227,12 +229,9 @@ func (s *Source) take(c content) error {
 	if l.cert != nil {
 		s.cfg.Logger.Info("TLS certificate loaded", "uses", s.cfg.uses(), "file", s.cfg.Files.Cert,
 			"name", l.cert.Leaf.Subject.CommonName, "not_after", l.notAfter.UTC().Format(time.RFC3339))
-		if k := lookAtKey(s.cfg.Files.Key); k.openToOthers() {
-			s.cfg.Logger.Warn("a TLS key may be read by others than this process; set its mode to 0600, or to 0640 where root owns it and the group is this process's",
-				"uses", s.cfg.uses(), "file", s.cfg.Files.Key, "mode", fmt.Sprintf("%#o", k.mode))
-		}
 	}
-	s.nearing = far
+	s.nearing, s.keyOpen = far, false
+	s.tellTheKey()
 	s.tellTheEnd(now)
 	return nil
 }

@@ -1,6 +1,9 @@
 package tlsconf
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // What the log is told of the files in use beside their being loaded.
 
@@ -44,4 +47,18 @@ func (s *Source) tellTheEnd(now time.Time) {
 		return
 	}
 	s.cfg.Logger.Warn("the TLS certificate in use expires soon; put a new one in its place", append(told, "left", l.notAfter.Sub(now).Round(time.Second).String())...)
+}
+
+// tellTheKey warns when others than this process may read the key: once, until they no longer may or another is
+// loaded.
+func (s *Source) tellTheKey() {
+	if s.cfg.Files.Key == "" {
+		return
+	}
+	k, before := lookAtKey(s.cfg.Files.Key), s.keyOpen
+	if s.keyOpen = k.openToOthers(); !s.keyOpen || before {
+		return
+	}
+	s.cfg.Logger.Warn("a TLS key may be read by others than this process; set its mode to 0600, or to 0640 where root owns it and the group is this process's",
+		"uses", s.cfg.uses(), "file", s.cfg.Files.Key, "mode", fmt.Sprintf("%#o", k.mode))
 }

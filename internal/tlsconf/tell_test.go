@@ -104,3 +104,28 @@ func TestAKeyThatOthersMayReadIsWarnedOf(t *testing.T) {
 		}
 	}
 }
+
+// A mode may change while what the file holds does not.
+func TestAKeyThatIsOpenedToOthersLaterIsWarnedOf(t *testing.T) {
+	ca := newCA(t, "ca")
+	p := newPlace(t, issue(t, ca, master("a")), ca)
+	var said logs
+	source := open(t, p, func(c *tlsconf.Config) { c.Logger = said.logger() })
+	for _, step := range []struct {
+		mode     os.FileMode
+		warnings int
+	}{{0o600, 0}, {0o644, 1}, {0o644, 1}, {0o600, 1}, {0o604, 2}} {
+		if err := os.Chmod(p.Key, step.mode); err != nil {
+			t.Fatal(err)
+		}
+		reload(t, source)
+		if got := strings.Count(said.String(), "set its mode to 0600"); got != step.warnings {
+			t.Errorf("mode %#o: warned %d times, want %d", step.mode, got, step.warnings)
+		}
+	}
+	p.put(issue(t, ca, master("a"))) // another key in the same open file
+	reload(t, source)
+	if got := strings.Count(said.String(), "set its mode to 0600"); got != 3 {
+		t.Errorf("of another key that others may read: warned %d times", got)
+	}
+}
