@@ -68,6 +68,7 @@ func (c content) digest() [sha256.Size]byte {
 // loaded is what connections are made with. It is never changed, only replaced.
 type loaded struct {
 	cert     *tls.Certificate           // nil: none is named
+	given    []*x509.Certificate        // the certificate, and what leads from it to a CA
 	pool     *x509.CertPool             // nil: none is named
 	roots    map[[sha256.Size]byte]bool // the certificates in pool, by what they hash to
 	notAfter time.Time                  // the first end among the certificate's chain; zero without a certificate
@@ -84,12 +85,13 @@ func (f Files) load(c content, now time.Time) (*loaded, error) {
 		if err := whole(c.cert); err != nil {
 			return nil, fmt.Errorf("the certificate %s: %w", f.Cert, err)
 		}
-		l.cert, l.notAfter = &pair, pair.Leaf.NotAfter
+		l.cert, l.given, l.notAfter = &pair, []*x509.Certificate{pair.Leaf}, pair.Leaf.NotAfter
 		for _, der := range pair.Certificate[1:] {
 			above, err := x509.ParseCertificate(der)
 			if err != nil {
 				return nil, fmt.Errorf("the certificate %s: a certificate after the first cannot be read: %w", f.Cert, err)
 			}
+			l.given = append(l.given, above)
 			if above.NotAfter.Before(l.notAfter) {
 				l.notAfter = above.NotAfter
 			}

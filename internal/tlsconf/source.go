@@ -232,6 +232,7 @@ func (s *Source) take(c content) error {
 	}
 	s.nearing, s.keyOpen = far, false
 	s.tellTheKey()
+	s.tellTheCA(l, now)
 	s.tellTheEnd(now)
 	return nil
 }

@@ -2,6 +2,7 @@ package tlsconf
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -61,4 +62,17 @@ func (s *Source) tellTheKey() {
 	}
 	s.cfg.Logger.Warn("a TLS key may be read by others than this process; set its mode to 0600, or to 0640 where root owns it and the group is this process's",
 		"uses", s.cfg.uses(), "file", s.cfg.Files.Key, "mode", fmt.Sprintf("%#o", k.mode))
+}
+
+// tellTheCA warns of a certificate that no master with the same CA file takes. Nothing else needs it to lead to one
+// of those: where others connect, they may trust the CA of this certificate by files of their own. It is no reason
+// to refuse it, since the other masters' files may be ahead of this one.
+func (s *Source) tellTheCA(l *loaded, now time.Time) {
+	if l.cert == nil || l.pool == nil || !slices.Contains(s.cfg.Uses, UseRaft) {
+		return
+	}
+	if err := l.verify(l.given, now); err != nil {
+		s.cfg.Logger.Warn("the TLS certificate leads to no CA in this node's own CA file: every master with that CA file refuses this node; have it issued by one of those CAs, or add its CA to the CA file of every master",
+			"uses", s.cfg.uses(), "file", s.cfg.Files.Cert, "ca_file", s.cfg.Files.CA, "error", err.Error())
+	}
 }

@@ -129,3 +129,29 @@ func TestAKeyThatIsOpenedToOthersLaterIsWarnedOf(t *testing.T) {
 		t.Errorf("of another key that others may read: warned %d times", got)
 	}
 }
+
+// The other masters hold a master's certificate against the CA file that it has itself, in a cluster where nothing
+// is wrong. Other uses say nothing of it: whoever connects has a CA file of their own.
+func TestACertificateOfACAThatItsOwnFileLacksIsWarnedOf(t *testing.T) {
+	ca, other := newCA(t, "ca"), newCA(t, "other")
+	for name, tc := range map[string]struct {
+		uses  []tlsconf.Use
+		trust []tlsconf.Pair
+		want  bool
+	}{
+		"its own CA":                       {tlsconf.Uses(), []tlsconf.Pair{ca}, false},
+		"its own among others":             {tlsconf.Uses(), []tlsconf.Pair{other, ca}, false},
+		"its own with a new certificate":   {tlsconf.Uses(), []tlsconf.Pair{renewed(t, ca)}, false},
+		"another":                          {tlsconf.Uses(), []tlsconf.Pair{other}, true},
+		"another of the same name":         {[]tlsconf.Use{tlsconf.UseRaft}, []tlsconf.Pair{newCA(t, "ca")}, true},
+		"another, and not between masters": {[]tlsconf.Use{tlsconf.UseAdmin, tlsconf.UseReport}, []tlsconf.Pair{other}, false},
+	} {
+		p := newPlace(t, issue(t, ca, master("a")), tc.trust...)
+		var said logs
+		source := open(t, p, func(c *tlsconf.Config) { c.Uses, c.Logger = tc.uses, said.logger() })
+		reload(t, source)
+		if got, want := strings.Count(said.String(), "leads to no CA"), map[bool]int{true: 1}[tc.want]; got != want {
+			t.Errorf("%s: warned %d times, want %d", name, got, want)
+		}
+	}
+}
