@@ -2,9 +2,11 @@ package app
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -20,6 +22,8 @@ type SnapshotContent struct {
 	Version   string // of the program that wrote it
 	Size      int64  // of the file, in bytes
 	SHA256    string // of the snapshot in it, as its last bytes say it
+
+	FileSHA256 string // of the whole file
 
 	ClusterID   int32
 	FormedAt    int64
@@ -80,7 +84,25 @@ func InspectSnapshot(ctx context.Context, path string) (*SnapshotContent, error)
 		ClusterID: saved.header.ClusterID, Incarnation: saved.header.Incarnation, Level: saved.header.Level,
 		Index: saved.header.Applied.Index, Term: saved.header.Applied.Term,
 	}
-	return c, c.open(saved)
+	if err := c.open(saved); err != nil {
+		return c, err
+	}
+	if c.FileSHA256, err = sumOf(ctx, f); err != nil {
+		return nil, fmt.Errorf("cannot read the snapshot file: %w", err)
+	}
+	return c, nil
+}
+
+// sumOf is the sum over all of a file, as sha256sum has it.
+func sumOf(ctx context.Context, f *os.File) (string, error) {
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	if _, err := io.Copy(sum, endingReader{ctx, f}); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // open looks into the pages.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -426,6 +427,13 @@ func TestInspect(t *testing.T) {
 	wantFiles(t, os.Getenv("TMPDIR"))
 	if len(c.SHA256) != 64 || c.Size != fileSize(t, path) || c.CreatedAt != int64(testDescription().CreatedAt) || c.CreatedBy != "m1" || c.Version != "v0.1.0" {
 		t.Errorf("the file is %+v", c)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("%x", sha256.Sum256(data)); c.FileSHA256 != want {
+		t.Errorf("the file's sum is %s, want %s, which sha256sum and save print", c.FileSHA256, want)
 	}
 	if c.ClusterID != testCluster || c.FormedAt != 1000 || c.Incarnation != testBefore || c.Level != 1 || c.Index != at.Index || c.Term != testTerm || c.Quarantined {
 		t.Errorf("the cluster is %+v", c)

@@ -16,6 +16,7 @@ import (
 type snapshotContent struct {
 	File        string            `json:"file"`
 	Size        int64             `json:"size_bytes"`
+	FileSHA256  string            `json:"sha256"`
 	SHA256      string            `json:"content_sha256"`
 	CreatedAt   client.Time       `json:"created_at"`
 	CreatedBy   string            `json:"created_by"`
@@ -74,7 +75,7 @@ func contentOf(file string, c *app.SnapshotContent) *snapshotContent {
 		return client.Time{Time: time.UnixMilli(ms).UTC()}
 	}
 	v := &snapshotContent{
-		File: file, Size: c.Size, SHA256: c.SHA256, CreatedAt: at(c.CreatedAt), CreatedBy: c.CreatedBy, Version: c.Version,
+		File: file, Size: c.Size, FileSHA256: c.FileSHA256, SHA256: c.SHA256, CreatedAt: at(c.CreatedAt), CreatedBy: c.CreatedBy, Version: c.Version,
 		ClusterID: c.ClusterID, FormedAt: at(c.FormedAt), Incarnation: c.Incarnation, Level: c.Level, RaftIndex: c.Index, RaftTerm: c.Term,
 		Quarantined: c.Quarantined, OpenJobs: c.OpenJobs, Tokens: c.Tokens,
 		Jobs: []snapshotJobs{}, Members: []snapshotMember{}, Catalogs: []snapshotCatalog{}, Backends: []snapshotBackend{}, Settings: []snapshotSetting{},
@@ -130,6 +131,7 @@ func (v *snapshotContent) card(out *page) {
 	c.addf("ends at", "entry %d of term %d", v.RaftIndex, v.RaftTerm)
 	c.addf("made", "%s by %s, version %s", moment(v.CreatedAt), v.CreatedBy, v.Version)
 	c.addf("size", "%d bytes", v.Size)
+	c.add("sha256", v.FileSHA256)
 	if v.Quarantined {
 		c.add("quarantined", "yes: it was restored or recovered and not reopened since")
 	}
