@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lancemaster/lancemaster/internal/smallfile"
@@ -67,11 +68,11 @@ func (c content) digest() [sha256.Size]byte {
 
 // loaded is what connections are made with. It is never changed, only replaced.
 type loaded struct {
-	cert     *tls.Certificate           // nil: none is named
-	given    []*x509.Certificate        // the certificate, and what leads from it to a CA
-	pool     *x509.CertPool             // nil: none is named
-	roots    map[[sha256.Size]byte]bool // the certificates in pool, by what they hash to
-	notAfter time.Time                  // the first end among the certificate's chain; zero without a certificate
+	cert     *tls.Certificate             // nil: none is named
+	given    []*x509.Certificate          // the certificate, and what leads from it to a CA
+	pool     *x509.CertPool               // nil: none is named
+	roots    map[[sha256.Size]byte]string // the certificates in pool, by what they hash to, and whose they are
+	notAfter time.Time                    // the first end among the certificate's chain; zero without a certificate
 }
 
 // load makes sense of the files' content. Its errors hold nothing of the key.
@@ -120,11 +121,31 @@ func (l *loaded) loses(bundle []byte) bool {
 		return false // which is told when it is loaded
 	}
 	for root := range l.roots {
-		if !roots[root] {
+		if _, kept := roots[root]; !kept {
 			return true
 		}
 	}
 	return false
+}
+
+// maxNamed bounds how many CAs a line of log names, and how much of each name.
+const (
+	maxNamed  = 8
+	maxCAName = 64
+)
+
+// authorities names the CAs that are trusted, in an order of their own. Two may have one name, as before and after
+// a rotation, so the begin of the fingerprint goes along.
+func (l *loaded) authorities() []string {
+	var out []string
+	for sum, name := range l.roots {
+		out = append(out, fmt.Sprintf("%.*s (SHA-256 %x…)", maxCAName, name, sum[:4]))
+	}
+	slices.Sort(out)
+	if more := len(out) - maxNamed; more > 0 {
+		out = append(out[:maxNamed], fmt.Sprintf("and %d more", more))
+	}
+	return out
 }
 
 // whole refuses PEM of which a part cannot be read, as of a file that is still being written: the decoder passes
@@ -146,11 +167,11 @@ func whole(text []byte) error {
 
 // pool reads a bundle of CAs. A bundle that is half understood would refuse people for no reason that
 // anybody could see, so everything in it must be a CA's certificate.
-func pool(bundle []byte) (out *x509.CertPool, roots map[[sha256.Size]byte]bool, err error) {
+func pool(bundle []byte) (out *x509.CertPool, roots map[[sha256.Size]byte]string, err error) {
 	if err := whole(bundle); err != nil {
 		return nil, nil, err
 	}
-	out, roots = x509.NewCertPool(), map[[sha256.Size]byte]bool{}
+	out, roots = x509.NewCertPool(), map[[sha256.Size]byte]string{}
 	for n := 1; ; n++ {
 		var block *pem.Block
 		block, bundle = pem.Decode(bundle)
@@ -168,7 +189,7 @@ func pool(bundle []byte) (out *x509.CertPool, roots map[[sha256.Size]byte]bool, 
 			return nil, nil, fmt.Errorf("certificate %d in it, %.128q, is no CA's; name the certificate that signed the others", n, ca.Subject.CommonName)
 		}
 		out.AddCert(ca)
-		roots[sha256.Sum256(ca.Raw)] = true
+		roots[sha256.Sum256(ca.Raw)] = ca.Subject.CommonName
 	}
 	if len(roots) == 0 {
 		return nil, nil, errors.New("it holds no certificate in PEM")

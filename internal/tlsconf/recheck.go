@@ -47,7 +47,11 @@ func (l *loaded) holds(chain []*x509.Certificate, now time.Time) bool {
 			return false
 		}
 	}
-	return l.pool == nil || l.roots[sha256.Sum256(chain[len(chain)-1].Raw)]
+	if l.pool == nil {
+		return true
+	}
+	_, trusted := l.roots[sha256.Sum256(chain[len(chain)-1].Raw)]
+	return trusted
 }
 
 // verify looks for another chain to a CA. What the certificate may be used for was seen to in the handshake.

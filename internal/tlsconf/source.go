@@ -230,6 +230,9 @@ func (s *Source) take(c content) error {
 		s.cfg.Logger.Info("TLS certificate loaded", "uses", s.cfg.uses(), "file", s.cfg.Files.Cert,
 			"name", l.cert.Leaf.Subject.CommonName, "not_after", l.notAfter.UTC().Format(time.RFC3339))
 	}
+	if l.pool != nil {
+		s.cfg.Logger.Info("TLS CAs loaded", "uses", s.cfg.uses(), "file", s.cfg.Files.CA, "trusted", strings.Join(l.authorities(), "; "))
+	}
 	s.nearing, s.keyOpen = far, false
 	s.tellTheKey()
 	s.tellTheCA(l, now)

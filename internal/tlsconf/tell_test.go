@@ -1,6 +1,8 @@
 package tlsconf_test
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -127,6 +129,33 @@ func TestAKeyThatIsOpenedToOthersLaterIsWarnedOf(t *testing.T) {
 	reload(t, source)
 	if got := strings.Count(said.String(), "set its mode to 0600"); got != 3 {
 		t.Errorf("of another key that others may read: warned %d times", got)
+	}
+}
+
+// A rotation of the CA goes on when each master says that it trusts both, or only the new one.
+func TestTheCAsThatAreTrustedAreLogged(t *testing.T) {
+	first, second := newCA(t, "first"), newCA(t, "second")
+	p := newPlace(t, issue(t, first, master("a")), first)
+	var said logs
+	source := open(t, p, func(c *tlsconf.Config) { c.Uses, c.Logger = tlsconf.Uses(), said.logger() })
+	fingerprint := func(p tlsconf.Pair) string {
+		leaf, err := p.Leaf()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := sha256.Sum256(leaf.Raw)
+		return fmt.Sprintf("(SHA-256 %x…)", sum[:4])
+	}
+	if want := `trusted="first ` + fingerprint(first) + `"`; !strings.Contains(said.String(), want) {
+		t.Errorf("%s is not in %s", want, said.String())
+	}
+	p.trust(second, first)
+	reload(t, source)
+	if want := `trusted="first ` + fingerprint(first) + "; second " + fingerprint(second) + `"`; !strings.Contains(said.String(), want) {
+		t.Errorf("%s is not in %s", want, said.String())
+	}
+	if n := strings.Count(said.String(), "TLS CAs loaded"); n != 2 {
+		t.Errorf("%d lines for two loads", n)
 	}
 }
 
