@@ -48,6 +48,7 @@ func families(t *testing.T) map[string]family {
 	for _, register := range []func() error{
 		func() error { _, err := tlsconf.NewMetrics(r); return err },
 		func() error { _, err := auth.NewFailures(r); return err },
+		func() error { _, err := auth.NewFileMetrics(r); return err },
 	} {
 		if err := register(); err != nil && !errors.As(err, &prometheus.AlreadyRegisteredError{}) {
 			t.Fatal(err)

@@ -48,6 +48,7 @@ func TestAReloadIsWholeOrNothing(t *testing.T) {
 	}
 	metrics := "http://" + a.Addrs().HTTP + "/metrics"
 	succeeded := func() bool { return count(t, metrics, "lancemaster_config_last_reload_successful") == 1 }
+	ofTokens := func() float64 { return count(t, metrics, "lancemaster_tokens_file_reload_success") }
 	mayCall := func() error {
 		c, err := client.New(client.Config{Addresses: []string{a.Addrs().Admin}, Token: token})
 		if err != nil {
@@ -67,13 +68,16 @@ func TestAReloadIsWholeOrNothing(t *testing.T) {
 	if said := log.take(); succeeded() || level.Level() != slog.LevelInfo || !strings.Contains(said, "stays as it is") || !strings.Contains(said, "line 1: ") {
 		t.Errorf("with a faulty token file the level is %v, and the log says %s", level.Level(), said)
 	}
+	if got := ofTokens(); got != 0 {
+		t.Errorf("with a faulty token file its metric is %v", got)
+	}
 	if err := mayCall(); err != nil {
 		t.Errorf("with a faulty token file the tokens of before do not count: %v", err)
 	}
 
 	write("# nobody\n")
 	a.Reload(load(t, overrides), nil)
-	if !succeeded() || level.Level() != slog.LevelDebug {
+	if !succeeded() || ofTokens() != 1 || level.Level() != slog.LevelDebug {
 		t.Errorf("after a reload without a fault the level is %v; %s", level.Level(), log.take())
 	}
 	if err := mayCall(); err == nil || !strings.Contains(err.Error(), "not known here") {

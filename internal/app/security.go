@@ -79,7 +79,7 @@ func CheckFiles(ctx context.Context, cfg config.Config) error {
 		faults = append(faults, err)
 	}
 	if cfg.TokensFile != "" {
-		file, err := auth.OpenTokenFile(cfg.TokensFile, nil)
+		file, err := auth.OpenTokenFile(cfg.TokensFile, nil, nil)
 		if err == nil {
 			err = file.Close()
 		}
@@ -221,7 +221,11 @@ func (a *App) openAuth() (err error) {
 		c.Anonymous = job.RoleAdmin
 	}
 	if a.cfg.TokensFile != "" {
-		if c.File, err = auth.OpenTokenFile(a.cfg.TokensFile, c.Logger); err != nil {
+		metrics, err := auth.NewFileMetrics(a.registry)
+		if err != nil {
+			return err
+		}
+		if c.File, err = auth.OpenTokenFile(a.cfg.TokensFile, c.Logger, metrics); err != nil {
 			return tokensFault(err)
 		}
 		a.onStop("watch of the tokens file", a.endWatch(c.File.Close))

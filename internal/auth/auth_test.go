@@ -543,7 +543,7 @@ func TestATokenIsNeverShown(t *testing.T) {
 	for _, line := range []string{
 		"root admin " + text, text + " admin x", "root " + text + " x", text, "a b c " + text, text + " admin " + strings.Repeat("0", 64) + "\n" + text + " admin " + strings.Repeat("0", 64),
 	} {
-		f, err := auth.OpenTokenFile(writeFile(t, line), log)
+		f, err := auth.OpenTokenFile(writeFile(t, line), log, nil)
 		if err == nil {
 			if err := f.Close(); err != nil {
 				t.Error(err)

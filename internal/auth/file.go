@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/lancemaster/lancemaster/internal/job"
 	"github.com/lancemaster/lancemaster/internal/smallfile"
 )
@@ -26,11 +28,13 @@ const (
 //	NAME ROLE SHA256HEX
 //
 // where the hash is over the token's text. Empty lines and lines that begin with # say nothing. The file
-// is read again when it changes; what cannot be read changes nothing. A nil TokenFile holds none.
+// is read again when it changes; what cannot be read changes nothing, and so takes no token's validity. A nil
+// TokenFile holds none.
 type TokenFile struct {
-	path   string
-	log    *slog.Logger
-	tokens atomic.Pointer[[]*job.Token]
+	path    string
+	log     *slog.Logger
+	metrics *FileMetrics
+	tokens  atomic.Pointer[[]*job.Token]
 
 	mu       sync.Mutex
 	inUse    [sha256.Size]byte
@@ -41,15 +45,41 @@ type TokenFile struct {
 	done chan struct{}
 }
 
+// FileMetrics say how the last reading of a token file went. A nil FileMetrics says nothing.
+type FileMetrics struct{ success prometheus.Gauge }
+
+// NewFileMetrics makes and registers the metric of a node that has a token file; a nil registerer registers nothing.
+func NewFileMetrics(registerer prometheus.Registerer) (*FileMetrics, error) {
+	m := &FileMetrics{prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "lancemaster_tokens_file_reload_success",
+		Help: "1 when the file of admin.tokens_file was last read it could be used, else 0: the tokens of before stay valid, those taken out of it since too.",
+	})}
+	if registerer == nil {
+		return m, nil
+	}
+	return m, registerer.Register(m.success)
+}
+
+func (m *FileMetrics) read(err error) {
+	switch {
+	case m == nil:
+	case err == nil:
+		m.success.Set(1)
+	default:
+		m.success.Set(0)
+	}
+}
+
 // OpenTokenFile reads the file and begins to watch it. The caller closes it.
-func OpenTokenFile(path string, log *slog.Logger) (*TokenFile, error) {
+func OpenTokenFile(path string, log *slog.Logger, metrics *FileMetrics) (*TokenFile, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	f := &TokenFile{path: path, log: log, stop: make(chan struct{}), done: make(chan struct{})}
+	f := &TokenFile{path: path, log: log, metrics: metrics, stop: make(chan struct{}), done: make(chan struct{})}
 	if err := f.load(); err != nil {
 		return nil, err
 	}
+	f.metrics.read(nil)
 	go f.watch()
 	return f, nil
 }
@@ -76,11 +106,16 @@ func (f *TokenFile) Reload() error {
 func (f *TokenFile) look() (news bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err = f.load(); err == nil {
-		f.lastSaid = ""
+	err = f.load()
+	f.metrics.read(err)
+	if err == nil {
+		if f.lastSaid != "" {
+			f.lastSaid = ""
+			f.log.Info("the token file can be used again", "file", f.path)
+		}
 		return false, nil
 	}
-	err = fmt.Errorf("%w; the tokens of before stay valid", err)
+	err = fmt.Errorf("%w; the tokens of before stay valid, those taken out of it since too", err)
 	news = err.Error() != f.lastSaid
 	f.lastSaid = err.Error()
 	return news, err

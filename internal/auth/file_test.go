@@ -12,6 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"github.com/lancemaster/lancemaster/internal/auth"
 	"github.com/lancemaster/lancemaster/internal/await"
 	"github.com/lancemaster/lancemaster/internal/job"
@@ -40,7 +43,7 @@ func rewrite(t *testing.T, path string, lines ...string) {
 
 func openFile(t *testing.T, lines ...string) *auth.TokenFile {
 	t.Helper()
-	f, err := auth.OpenTokenFile(writeFile(t, lines...), nil)
+	f, err := auth.OpenTokenFile(writeFile(t, lines...), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +102,7 @@ func TestLinesThatAreRefused(t *testing.T) {
 		{"too many", many, "more than 256"},
 		{"a huge file", []string{strings.Repeat("#", 256<<10+1)}, "larger than"},
 	} {
-		f, err := auth.OpenTokenFile(writeFile(t, tc.lines...), nil)
+		f, err := auth.OpenTokenFile(writeFile(t, tc.lines...), nil, nil)
 		if err == nil {
 			_ = f.Close()
 			t.Errorf("%s: accepted", tc.name)
@@ -109,7 +112,7 @@ func TestLinesThatAreRefused(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", tc.name, err, tc.want)
 		}
 	}
-	if _, err := auth.OpenTokenFile(t.TempDir(), nil); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+	if _, err := auth.OpenTokenFile(t.TempDir(), nil, nil); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("a directory: got %v", err)
 	}
 }
@@ -119,10 +122,27 @@ func TestTheFileIsWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := writeFile(t, tokenLine("one", "read", "1"))
 		var said strings.Builder
-		f, err := auth.OpenTokenFile(path, slog.New(slog.NewTextHandler(&said, nil)))
+		registry := prometheus.NewRegistry()
+		metrics, err := auth.NewFileMetrics(registry)
 		if err != nil {
 			t.Fatal(err)
 		}
+		f, err := auth.OpenTokenFile(path, slog.New(slog.NewTextHandler(&said, nil)), metrics)
+		if err != nil {
+			t.Fatal(err)
+		}
+		succeeded := func(want int) {
+			t.Helper()
+			text := fmt.Sprintf(`
+# HELP lancemaster_tokens_file_reload_success 1 when the file of admin.tokens_file was last read it could be used, else 0: the tokens of before stay valid, those taken out of it since too.
+# TYPE lancemaster_tokens_file_reload_success gauge
+lancemaster_tokens_file_reload_success %d
+`, want)
+			if err := testutil.GatherAndCompare(registry, strings.NewReader(text)); err != nil {
+				t.Error(err)
+			}
+		}
+		succeeded(1)
 		names := func() string {
 			var out []string
 			for _, tok := range f.Tokens() {
@@ -148,16 +168,32 @@ func TestTheFileIsWatched(t *testing.T) {
 		if got := names(); got != "one two" {
 			t.Errorf("with a broken file: %s", got)
 		}
-		if n := strings.Count(said.String(), "cannot load the changed token file"); n != 1 {
-			t.Errorf("the fault was logged %d times", n)
+		succeeded(0)
+		const kept = "the tokens of before stay valid, those taken out of it since too"
+		if n := strings.Count(said.String(), "cannot load the changed token file"); n != 1 || !strings.Contains(said.String(), kept) {
+			t.Errorf("the fault was logged %d times: %s", n, said.String())
 		}
-		if err := f.Reload(); err == nil || !strings.Contains(err.Error(), "the tokens of before stay valid") {
+		if err := f.Reload(); err == nil || !strings.Contains(err.Error(), kept) {
 			t.Errorf("got %v", err)
 		}
+		rewrite(t, path, tokenLine("one", "read", "1"), tokenLine("two", "read", "2")) // as it was
+		wait(time.Minute)
+		succeeded(1)
+		if n := strings.Count(said.String(), "the token file can be used again"); n != 1 {
+			t.Errorf("the end of the fault was logged %d times", n)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Reload(); err == nil || names() != "one two" {
+			t.Errorf("without the file: %v, %s", err, names())
+		}
+		succeeded(0)
 		rewrite(t, path) // nobody any more
 		if err := f.Reload(); err != nil || names() != "" {
 			t.Errorf("emptied: %v, %s", err, names())
 		}
+		succeeded(1)
 		if err := f.Close(); err != nil {
 			t.Error(err)
 		}
@@ -176,7 +212,7 @@ func TestAFileThatOthersMayChangeIsWarnedOf(t *testing.T) {
 			t.Fatal(err)
 		}
 		var said strings.Builder
-		f, err := auth.OpenTokenFile(path, slog.New(slog.NewTextHandler(&said, nil)))
+		f, err := auth.OpenTokenFile(path, slog.New(slog.NewTextHandler(&said, nil)), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

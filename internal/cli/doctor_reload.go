@@ -8,6 +8,10 @@ func (e *evidence) judgeReloads(l *checks) {
 			l.add(doctorFail, "certificate files "+p.name, "see in its log which and why, and put right ones there: they are read again by themselves; do not restart it before",
 				"those of tls.* were changed and cannot be used: it goes on with the ones before")
 		}
+		if v, ok := p.page.of("lancemaster_tokens_file_reload_success"); ok && v == 0 {
+			l.add(doctorFail, "tokens file "+p.name, "run lancemaster config check --config FILE on its machine and put a right file there: it is read again by itself; do not restart it before",
+				"that of admin.tokens_file was changed and cannot be used: the tokens of before stay valid there, those taken out of it since too")
+		}
 		if v, ok := p.page.of("lancemaster_config_last_reload_successful"); ok && v == 0 {
 			l.add(doctorFail, "configuration "+p.name, "run lancemaster config check --config FILE on its machine, correct what it names, and send SIGHUP; do not restart it before",
 				"it, or a file that it names, was faulty at the last reload: it goes on with the one before")

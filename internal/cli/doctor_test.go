@@ -27,6 +27,7 @@ lancemaster_tls_certificate_expiry_timestamp_seconds{use="a } b"} 4.1e+09
 lancemaster_tls_certificate_expiry_timestamp_seconds{use="raft"} 4e+09
 lancemaster_tls_reload_success{use="raft"} 1
 lancemaster_config_last_reload_successful 1
+lancemaster_tokens_file_reload_success 1
 go_goroutines 7
 `
 
@@ -234,6 +235,9 @@ func TestDoctorFindsFaults(t *testing.T) {
 		}},
 		{"FAIL certificate files master-1: those of tls.* were changed and cannot be used: it goes on with the ones before; next: see in its log", func(e *evidence) {
 			metric(e, "tls_reload_success", 0)
+		}},
+		{"FAIL tokens file master-1: that of admin.tokens_file was changed and cannot be used: the tokens of before stay valid there, those taken out of it since too; next: run lancemaster config check", func(e *evidence) {
+			metric(e, "tokens_file_reload_success", 0)
 		}},
 		{"FAIL configuration master-1: it, or a file that it names, was faulty at the last reload: it goes on with the one before; next: run lancemaster config check", func(e *evidence) {
 			metric(e, "config_last_reload_successful", 0)
