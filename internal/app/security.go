@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/lancemaster/lancemaster/internal/auth"
@@ -68,10 +69,12 @@ func certificatesFor(cfg config.Config) tlsconf.Config {
 	return c
 }
 
-// CheckFiles reads the files and secrets that a configuration names, as a start does, and tells every fault.
-func CheckFiles(ctx context.Context, cfg config.Config) error {
+// CheckFiles reads the files and secrets that a configuration names, as a start does, and tells every fault. What a
+// start would warn of goes to the log.
+func CheckFiles(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	var faults []error
 	if c := certificatesFor(cfg); len(c.Uses) > 0 {
+		c.Logger = log
 		source, err := tlsconf.Open(c)
 		if err == nil {
 			err = source.Close()
@@ -79,7 +82,7 @@ func CheckFiles(ctx context.Context, cfg config.Config) error {
 		faults = append(faults, err)
 	}
 	if cfg.TokensFile != "" {
-		file, err := auth.OpenTokenFile(cfg.TokensFile, nil, nil)
+		file, err := auth.OpenTokenFile(cfg.TokensFile, log, nil)
 		if err == nil {
 			err = file.Close()
 		}

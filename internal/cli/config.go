@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
+	"log/slog"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -51,8 +53,8 @@ func (a *cli) configCheckCmd() *cobra.Command {
 		Long: `Check a configuration with the very validator that a start and a reload use. Every fault is told, each
 with its key and where the value came from, and also when nothing is configured at all. Of a valid
 configuration the files and secrets that it names are read too, as a start would: the certificate, its key
-and the CAs, the tokens file, backend.token. So run it on the node's machine, as the node's user and with its
-environment. Nothing is written and nobody is called.
+and the CAs, the tokens file, backend.token; what a start would warn of in them is said on stderr. So run it
+on the node's machine, as the node's user and with its environment. Nothing is written and nobody is called.
 
 ` + exitPlain,
 		Example: `  lancemaster config check --config /etc/lancemaster/lancemaster.yaml`,
@@ -63,7 +65,7 @@ environment. Nothing is written and nobody is called.
 		if err != nil {
 			return err
 		}
-		if err := app.CheckFiles(ctx, cfg); err != nil {
+		if err := app.CheckFiles(ctx, cfg, slog.New(warnings{a.Err})); err != nil {
 			return fmt.Errorf("the configuration itself is valid, but what it names cannot be used here: %w", err)
 		}
 		if cfg.File != "" && !cfg.Sets(config.SourceFile) {
@@ -78,6 +80,26 @@ environment. Nothing is written and nobody is called.
 	})
 	load = a.configuration(cmd)
 	return cmd
+}
+
+// warnings shows what a part of the daemon would warn of in its log.
+type warnings struct{ out io.Writer }
+
+func (warnings) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
+func (w warnings) WithAttrs([]slog.Attr) slog.Handler         { return w }
+func (w warnings) WithGroup(string) slog.Handler              { return w }
+
+func (w warnings) Handle(_ context.Context, r slog.Record) error {
+	var about []string
+	for a := range r.Attrs {
+		about = append(about, fmt.Sprintf("%s: %v", a.Key, a.Value))
+	}
+	text := r.Message
+	if len(about) > 0 {
+		text += " (" + strings.Join(about, ", ") + ")"
+	}
+	_, err := fmt.Fprintf(w.out, "warning: %s\n", clean(text))
+	return err
 }
 
 // configEntry is one key of config show.

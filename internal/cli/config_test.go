@@ -46,10 +46,17 @@ func TestConfigCheckSaysWhatItChecked(t *testing.T) {
 // What the configuration names is read as a start reads it: a check that passes is one that a start passes.
 func TestConfigCheckReadsWhatIsNamed(t *testing.T) {
 	dir := t.TempDir()
+	var master tlsconf.Pair // of the CA "one"
 	pair := func(name string) (cert, key string) {
 		ca, err := tlsconf.NewCA(name, time.Now(), time.Hour)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if name == "one" {
+			r := tlsconf.Request{Name: "m1", Role: tlsconf.RoleMaster, Node: "m1", Hosts: []string{"127.0.0.1"}, Validity: time.Hour}
+			if master, err = tlsconf.Issue(ca, r, time.Now()); err != nil {
+				t.Fatal(err)
+			}
 		}
 		cert, key = filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key")
 		if err := errors.Join(os.WriteFile(cert, ca.Cert, 0o600), os.WriteFile(key, ca.Key(), 0o600)); err != nil {
@@ -65,6 +72,13 @@ func TestConfigCheckReadsWhatIsNamed(t *testing.T) {
 	}
 	t.Setenv("LM_TEST_TOKEN", "shared")
 	secure := []string{"--backend-tls", "server", "--tls-cert-file", cert, "--tls-ca-file", cert}
+	// What a start warns of is no fault.
+	second := filepath.Join(dir, "two.crt")
+	status, out, errs := newSession(t).lancemaster(t, "config", "check", "--raft-tls", "mutual", "--tls-cert-file", write(t, dir, "m.crt", master.Cert),
+		"--tls-key-file", write(t, dir, "m.key", master.Key()), "--tls-ca-file", second, "--node-id", "m1")
+	if status != 0 || out != "the configuration is valid\n" || !strings.HasPrefix(errs, "warning: the TLS certificate leads to no CA") || !strings.Contains(errs, "ca_file: "+second) {
+		t.Errorf("a certificate of another CA: %d, %s%s", status, out, errs)
+	}
 	for name, tc := range map[string]struct {
 		args []string
 		want string // of the fault; empty: none

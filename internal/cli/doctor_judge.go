@@ -71,7 +71,7 @@ func (e *evidence) judgeMasters(l *checks) {
 		case !s.Ready && !standby(s):
 			l.add(doctorFail, "master "+s.NodeID, "see what it logs", "it answers at %s and is not ready: %s", m.address, s.NotReadyReason)
 		default:
-			l.add(doctorOK, "master "+s.NodeID, "", "it answers at %s: %s, version %s, since %s", m.address, s.RaftState, s.Version, moment(s.StartedAt))
+			l.add(doctorOK, "master "+s.NodeID, "", "it answers at %s: %s, version %s, since %s", m.address, raftState(s), s.Version, moment(s.StartedAt))
 		}
 	}
 	for _, m := range e.unseen() {

@@ -71,7 +71,7 @@ func (l *checks) text() string {
 }
 
 func TestDoctorOfTheWholeCluster(t *testing.T) {
-	want := `ok master master-1: it answers at MASTER: Leader, version v0.1.0, since 2026-03-01T11:58:20Z
+	want := `ok master master-1: it answers at MASTER: leader, version v0.1.0, since 2026-03-01T11:58:20Z
 ok leader: master-1 leads: said by the one asked
 ok versions: v0.1.0 at feature level 1: run by the one
 note voters: there is one, and it may not be lost; three bear the loss of one

@@ -182,7 +182,7 @@ func raftState(s *client.Status) string {
 	if s.WaitingFor != "" {
 		return "waiting"
 	}
-	return s.RaftState
+	return strings.ToLower(s.RaftState) // as cluster status has it
 }
 
 // server is an HTTP server to ask.
