@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"strings"
 	"sync"
@@ -39,6 +40,7 @@ type TokenFile struct {
 	mu       sync.Mutex
 	inUse    [sha256.Size]byte
 	lastSaid string
+	loose    bool // whether others could change the file when it was last looked at
 
 	stop chan struct{}
 	once sync.Once
@@ -160,6 +162,7 @@ func (f *TokenFile) load() error {
 	}
 	digest := sha256.Sum256(content)
 	if f.tokens.Load() != nil && digest == f.inUse {
+		f.tellMode(mode)
 		return nil
 	}
 	tokens, err := parseTokens(string(content))
@@ -169,11 +172,19 @@ func (f *TokenFile) load() error {
 	f.tokens.Store(&tokens)
 	f.inUse = digest
 	f.log.Info("token file loaded", "file", f.path, "tokens", len(tokens))
-	if mode&0o022 != 0 {
+	f.loose = false
+	f.tellMode(mode)
+	return nil
+}
+
+// tellMode warns when others than its owner may change the file: once, until they no longer may or it is loaded
+// anew.
+func (f *TokenFile) tellMode(mode fs.FileMode) {
+	before := f.loose
+	if f.loose = mode&0o022 != 0; f.loose && !before {
 		f.log.Warn("the token file may be changed by others than its owner, who could make themselves admin; set its mode to 0600",
 			"file", f.path, "mode", fmt.Sprintf("%#o", mode))
 	}
-	return nil
 }
 
 // parseTokens reads the lines. Its errors repeat nothing of them: somebody may have put a token where

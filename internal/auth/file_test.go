@@ -224,3 +224,39 @@ func TestAFileThatOthersMayChangeIsWarnedOf(t *testing.T) {
 		}
 	}
 }
+
+// A mode may change while what the file holds does not.
+func TestAFileThatIsOpenedToOthersLaterIsWarnedOf(t *testing.T) {
+	path := writeFile(t, tokenLine("one", "read", "1"))
+	var said strings.Builder
+	f, err := auth.OpenTokenFile(path, slog.New(slog.NewTextHandler(&said, nil)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	warned := func(want int) {
+		t.Helper()
+		if err := f.Reload(); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(said.String(), "could make themselves admin"); got != want {
+			t.Errorf("warned %d times, want %d", got, want)
+		}
+	}
+	warned(0)
+	for _, step := range []struct {
+		mode os.FileMode
+		want int
+	}{{0o620, 1}, {0o620, 1}, {0o600, 1}, {0o602, 2}} {
+		if err := os.Chmod(path, step.mode); err != nil {
+			t.Fatal(err)
+		}
+		warned(step.want)
+	}
+	rewrite(t, path, tokenLine("two", "read", "2")) // keeps the mode
+	warned(3)
+}
