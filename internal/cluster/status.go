@@ -86,17 +86,7 @@ func (c *Cluster) warnings(o Overview, reachable int) (out []string) {
 		warn(removedText)
 	}
 	for _, m := range o.Members {
-		if !m.Reachable {
-			warn("%s is not reachable: %s", m.NodeID, m.LastError)
-		} else if r := c.peers.get(m.NodeID).refusal; r != nil && !r.Passing() && !removed {
-			warn("%s refuses this master: %s", m.NodeID, r.Message)
-		}
-		if !m.Voter {
-			warn("%s does not vote: it has not caught up yet", m.NodeID)
-		}
-		if m.ClockDifference != nil && m.ClockDifference.Abs() > maxClockDifference {
-			warn("the clocks of this master and %s differ by %s: deadlines then run for their full time after a change of the leader, and nothing is removed by retention", m.NodeID, m.ClockDifference.Round(time.Second))
-		}
+		out = append(out, c.warningsOf(m, removed)...)
 	}
 	for _, id := range c.unfenced(o) {
 		warn("%s founds a cluster of its own if its disk is emptied: its cluster.members lists no other master; list all there", id)
@@ -111,6 +101,23 @@ func (c *Cluster) warnings(o Overview, reachable int) (out []string) {
 			}
 		}
 	})
+	return out
+}
+
+// warningsOf is what there is to say of one member. A master that was removed knows why others refuse it.
+func (c *Cluster) warningsOf(m MemberStatus, removed bool) (out []string) {
+	warn := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if !m.Reachable {
+		warn("%s is not reachable: %s", m.NodeID, m.LastError)
+	} else if r := c.peers.get(m.NodeID).refusal; r != nil && !r.Passing() && !removed {
+		warn("%s refuses this master: %s", m.NodeID, r.Message)
+	}
+	if !m.Voter {
+		warn("%s does not vote: it has not caught up yet", m.NodeID)
+	}
+	if m.ClockDifference != nil && m.ClockDifference.Abs() > maxClockDifference {
+		warn("the clocks of this master and %s differ by %s: deadlines then run for their full time after a change of the leader, and nothing is removed by retention", m.NodeID, m.ClockDifference.Round(time.Second))
+	}
 	return out
 }
 
