@@ -310,6 +310,13 @@ func TestObservations(t *testing.T) {
 		if f.changes != 2 {
 			t.Errorf("%d changes for two processes", f.changes)
 		}
+		f.set("be1", "late:2s", 200)
+		advance(7 * time.Second) // asked at 20 s, answered at 22 s
+		f.set("be1", "error", 200)
+		advance(5 * time.Second)
+		if at := f.status(id).OKAsked.Sub(f.started); at != 20*time.Second {
+			t.Errorf("the newest OK answer was asked for at %s", at)
+		}
 	})
 }
 

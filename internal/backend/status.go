@@ -14,6 +14,7 @@ type Status struct {
 	Alive        bool      // an OK answer at most three intervals ago
 	FirstAsked   time.Time // when this term's heartbeats of it began
 	LastOK       time.Time // zero: none in this term
+	OKAsked      time.Time // when the newest OK answer was asked for; zero: none in this term
 	Failures     int64     // answers of this term that were not OK, and missing ones
 	ProcessEpoch int64     // of the newest OK answer
 	RemoteAddr   string    // the resolved IP:port of the newest OK answer

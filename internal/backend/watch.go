@@ -33,6 +33,7 @@ type probe struct {
 	term         uint64
 	firstAsked   time.Time
 	lastOK       time.Time
+	okAsked      time.Time
 	failures     int64
 	epoch        int64
 	remote       string
@@ -223,7 +224,8 @@ func (w *watch) record(
 	if changed {
 		log.Info("the backend answers", "process_epoch", reply.ProcessEpoch, "remote", reply.RemoteAddr)
 	}
-	p.lastOK, p.epoch, p.remote, p.version = now, reply.ProcessEpoch, reply.RemoteAddr, reply.Version
+	p.lastOK, p.okAsked = now, requestedAt
+	p.epoch, p.remote, p.version = reply.ProcessEpoch, reply.RemoteAddr, reply.Version
 	p.lastError, p.lastErrorAt = "", time.Time{}
 	return changed
 }
@@ -260,7 +262,8 @@ func (p *probe) alive(now time.Time, interval time.Duration) bool {
 func (p *probe) status(interval time.Duration) Status {
 	return Status{
 		Backend: p.backend.ID, Term: p.term, Alive: p.alive(time.Now(), interval),
-		FirstAsked: p.firstAsked, LastOK: p.lastOK, Failures: p.failures, ProcessEpoch: p.epoch, RemoteAddr: p.remote, Version: p.version,
+		FirstAsked: p.firstAsked, LastOK: p.lastOK, OKAsked: p.okAsked, Failures: p.failures,
+		ProcessEpoch: p.epoch, RemoteAddr: p.remote, Version: p.version,
 		LastError: p.lastError, LastErrorAt: p.lastErrorAt,
 		Observations: append([]Observation(nil), p.observations...),
 	}

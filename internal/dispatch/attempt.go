@@ -212,6 +212,9 @@ func (a *attempt) send(e *send, invocation *job.Invocation) (class, *conclusion)
 	conn, err := r.d.cfg.Sender.Dial(dialing, a.backend.Address)
 	late := dialing.Err() != nil
 	cancel()
+	if err != nil {
+		r.couldNotReach(a.backend.ID) // before the slot is free again
+	}
 	switch {
 	case err == nil:
 	case !e.latch.close():

@@ -67,6 +67,7 @@ type candidate struct {
 	status  backend.Status
 	load    int // slots held and reserved
 	unfit   string
+	doubt   bool // to be asked after those that nothing speaks against
 }
 
 // capacity counts what is free: settings, held slots and reservations. r.mu is
@@ -88,7 +89,7 @@ func (r *run) capacity(s *state, now time.Time) *capacity {
 		status, known := r.d.cfg.Liveness.Status(b.ID)
 		c.backends = append(c.backends, candidate{
 			backend: b, status: status, load: s.slots[b.ID] + reserved[b.ID],
-			unfit: unfit(b, status, known && status.Term == r.term),
+			unfit: unfit(b, status, known && status.Term == r.term), doubt: inDoubt(status, r.unreached[b.ID]),
 		})
 	}
 	return c
@@ -108,8 +109,17 @@ func unfit(b *job.Backend, status backend.Status, known bool) string {
 	}
 }
 
-// take chooses the least loaded eligible backend, the lowest id among equals, and
-// counts the job on it. When there is none it says why.
+// before reports whether a backend is to be asked before another of a higher id.
+func (b *candidate) before(other *candidate) bool {
+	if b.doubt != other.doubt {
+		return !b.doubt
+	}
+	return b.load <= other.load
+}
+
+// take chooses among the eligible backends one that is not in doubt where there is
+// one, then the least loaded, then the lowest id, and counts the job on it. When there
+// is none it says why.
 func (c *capacity) take(limit int) (*candidate, hold) {
 	if c.tokens <= 0 {
 		return nil, hold{HoldRate, "dispatch.max_per_round jobs were sent within the last dispatch.interval"}
@@ -117,7 +127,7 @@ func (c *capacity) take(limit int) (*candidate, hold) {
 	var best *candidate
 	for i := range c.backends {
 		b := &c.backends[i]
-		if b.unfit == "" && b.load < limit && (best == nil || b.load < best.load) {
+		if b.unfit == "" && b.load < limit && (best == nil || !best.before(b)) {
 			best = b
 		}
 	}

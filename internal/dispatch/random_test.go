@@ -77,7 +77,7 @@ func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 func (c *chaos) step() {
 	r := c.r
 	answers := []string{"lost", "applied-lost", "late", "not-appended", "takes:1s", "takes:6s"}
-	switch r.IntN(20) {
+	switch r.IntN(21) {
 	case 0, 1, 2, 3:
 		c.do(fmt.Sprintf("admit catalog=%s deadline=%s", pick(r, "lake", "vault"), pick(r, "3s", "20s", "1h")))
 	case 4, 5:
@@ -98,6 +98,8 @@ func (c *chaos) step() {
 		c.do("set dispatch.paused=" + pick(r, "true", "false", "false"))
 	case 16, 17:
 		c.job()
+	case 18:
+		c.do(fmt.Sprintf("backend %d falters", 1+r.IntN(2)))
 	default:
 		c.heartbeat()
 	}

@@ -42,6 +42,9 @@ type run struct {
 	preparing    int
 	refreshes    refreshes
 	refreshTurn  int64
+	// unreached is when a connection to a registered backend last could not be made in
+	// this term.
+	unreached map[job.BackendID]time.Time
 	// inherited are the jobs that held a slot when the term began, by invocation.
 	// Only for them may the sweep count the old leader's longest write from the
 	// term's begin.
@@ -67,7 +70,7 @@ func newRun(ctx context.Context, d *Dispatcher, term uint64) *run {
 		d: d, term: term, startedAt: time.Now(), roundEnded: time.Now(), log: d.cfg.Logger.With("term", term),
 		wake: make(chan struct{}, 1),
 		jobs: make(map[job.ID]*jobState), attempting: make(map[job.ID]bool), reservations: make(map[job.ID]*reservation),
-		refreshes: make(refreshes),
+		refreshes: make(refreshes), unreached: make(map[job.BackendID]time.Time),
 	}
 	r.rounds, r.stopRounds = context.WithCancel(ctx)
 	r.sends, r.stopSends = context.WithCancel(context.WithoutCancel(ctx))
@@ -196,7 +199,7 @@ type state struct {
 }
 
 // look reads the open jobs, whatever there is of history, and forgets what the
-// run remembers of jobs that are open no more.
+// run remembers of jobs that are open no more, and of backends that are gone.
 func (r *run) look() *state {
 	s := &state{slots: make(map[job.BackendID]int), catalogs: make(map[string]*job.Catalog)}
 	open := make(map[job.ID]*job.Record)
@@ -212,6 +215,7 @@ func (r *run) look() *state {
 		}
 	})
 	r.forget(open)
+	r.forgetBackends(s.backends)
 	r.mu.Lock()
 	r.rpcTimeout = max(r.rpcTimeout, s.settings.RPCTimeout)
 	r.mu.Unlock()

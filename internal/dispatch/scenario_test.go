@@ -333,9 +333,9 @@ func backendVerb(w *world, a args) string {
 			w.must(job.SetBackendState{Header: w.header(), Backend: id, State: job.BackendDraining})
 		case "undrain":
 			w.must(job.SetBackendState{Header: w.header(), Backend: id, State: job.BackendActive})
-		case "silent":
+		case "silent", "falters": // falters: the newest heartbeat alone was not answered
 			w.mu.Lock()
-			w.backends[id].status.Alive = false
+			w.backends[id].status.Alive = w.backends[id].status.Alive && a.words[1] == "falters"
 			w.backends[id].status.LastError = "no answer in time"
 			w.mu.Unlock()
 		}
@@ -371,6 +371,10 @@ func (w *world) heartbeat(id job.BackendID, a args) {
 func (w *world) beat(id job.BackendID, epoch int64, addr string, asked time.Time) {
 	s := &w.backends[id].status
 	s.Backend, s.Term, s.Alive, s.LastOK, s.ProcessEpoch, s.RemoteAddr = id, w.term, true, time.Now(), epoch, addr
+	s.LastError = ""
+	if asked.After(s.OKAsked) {
+		s.OKAsked = asked
+	}
 	s.Observations = append(s.Observations, backend.Observation{
 		ProcessEpoch: epoch, RemoteAddr: addr, Term: w.term, RequestedAt: asked,
 	})

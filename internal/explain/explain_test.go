@@ -212,6 +212,11 @@ var scenarios = []scenario{
 		w.beats[1] = backend.Status{Alive: true, LastOK: w.now.Add(-2 * time.Second), ProcessEpoch: 7}
 		return r.ID
 	}},
+	{"RUNNING, its backend has just ceased to answer", func(w *world) job.ID {
+		r := w.run(w.admit("idx", remote))
+		w.beats[1] = backend.Status{Alive: true, LastOK: w.now.Add(-8 * time.Second), ProcessEpoch: 7, LastError: "connection refused"}
+		return r.ID
+	}},
 	{"RUNNING, its backend was restarted", func(w *world) job.ID {
 		r := w.run(w.admit("idx", remote))
 		w.memory[r.ID] = dispatch.Explanation{Deadline: start.Add(30 * time.Minute)}

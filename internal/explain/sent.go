@@ -42,7 +42,12 @@ func (x *explanation) backend() {
 			"another process answers for backend %d than the one it was sent to (process epoch %d, not %d); if that one took the job, it died with it",
 			d.BackendID, status.ProcessEpoch, d.ProcessEpoch)
 	case known && status.Alive:
-		x.say(BackendAlive, "", "backend %d answers its heartbeats, the last one %s ago", d.BackendID, span(x.now.Sub(status.LastOK)))
+		text := fmt.Sprintf("backend %d answers its heartbeats, the last one %s ago", d.BackendID, span(x.now.Sub(status.LastOK)))
+		if status.LastError != "" {
+			text = fmt.Sprintf("backend %d answered a heartbeat %s ago, but not the newest one: %s",
+				d.BackendID, span(x.now.Sub(status.LastOK)), status.LastError)
+		}
+		x.say(BackendAlive, "", "%s", text)
 	default:
 		x.say(BackendSilent, "see that it runs and that the leader can reach its heartbeat port", "backend %d %s", d.BackendID, x.silent(d.BackendID))
 	}
