@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -33,6 +34,10 @@ here, so two things must be true first, and no program can find them out:
 
 On a terminal both are asked for; a script confirms them with the two flags. A note is required.
 
+Each backend that answers as a process of before the quarantine is named. It is refused while one answers as
+the very process that a job was sent to before it: restart that one, or stop it. Of any other, only its own
+clock says when it started, and the old masters may have been stopped before that: so it is a warning.
+
 Afterwards the gate is still closed and dispatch still paused. Look at the jobs that are UNKNOWN, then open
 with "lancemaster settings set admission.enabled=true dispatch.paused=false".
 
@@ -46,17 +51,34 @@ with "lancemaster settings set admission.enabled=true dispatch.paused=false".
 		case len(r.Note) > maxNote:
 			return usagef("--note has %d bytes; at most %d are kept", len(r.Note), maxNote)
 		}
-		err := a.confirm(ctx,
-			confirmation{"masters-stopped", r.MastersStopped, []string{mastersStopped, strayMaster}},
-			confirmation{"backends-restarted", r.BackendsRestarted, []string{backendsAnew, strayWorker}})
-		if err != nil {
-			return err
-		}
-		r.MastersStopped, r.BackendsRestarted = true, true
 		return a.withClient(func(c *client.Client) error {
+			var old []string
+			if a.interactive() || r.MastersStopped && r.BackendsRestarted {
+				var err error
+				if old, err = unrestarted(ctx, c); err != nil {
+					return err
+				}
+			}
+			restarted := []string{backendsAnew, strayWorker}
+			for _, w := range old {
+				restarted = append(restarted, "But "+w)
+			}
+			err := a.confirm(ctx,
+				confirmation{"masters-stopped", r.MastersStopped, []string{mastersStopped, strayMaster}},
+				confirmation{"backends-restarted", r.BackendsRestarted, restarted})
+			if err != nil {
+				return err
+			}
+			r.MastersStopped, r.BackendsRestarted = true, true
 			s, err := c.Reopen(ctx, r)
 			if err != nil {
 				return err
+			}
+			for _, w := range old {
+				fmt.Fprintf(a.Err, "warning: %s\n", clean(w))
+			}
+			if len(old) > 0 {
+				fmt.Fprintln(a.Err, "next: restart each, unless every old master had stopped at least 10 seconds before it started; do so before dispatch goes on")
 			}
 			return a.print(s, func(out *page) {
 				fmt.Fprintf(out, "cluster %d is open again in incarnation %d\n", s.ClusterID, s.Incarnation)
@@ -71,4 +93,34 @@ with "lancemaster settings set admission.enabled=true dispatch.paused=false".
 	f.BoolVar(&r.MastersStopped, "masters-stopped", false, "confirm that every master of the older incarnation is stopped")
 	f.BoolVar(&r.BackendsRestarted, "backends-restarted", false, "confirm that every backend was restarted 10 seconds or more after that")
 	return cmd
+}
+
+// unrestarted names the backends that answer as a process of before the quarantine, if there is one.
+func unrestarted(ctx context.Context, c *client.Client) ([]string, error) {
+	k, err := c.Cluster(ctx)
+	if err != nil || !k.Node.Quarantined {
+		return nil, err
+	}
+	backends, err := c.Backends(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var old []string
+	for _, b := range backends {
+		if startedBefore(b, k.Node.QuarantinedAt) {
+			old = append(old, fmt.Sprintf("backend %d, %s, %s", b.ID, hostPort(b.Host, b.Port), answersAsOld(b, k.Node.QuarantinedAt)))
+		}
+	}
+	return old, nil
+}
+
+// startedBefore says that a backend answers as a process that started before the quarantine, by the
+// backend's own clock.
+func startedBefore(b client.Backend, quarantine client.Time) bool {
+	return b.Alive && b.ProcessEpoch > 0 && b.ProcessEpoch < quarantine.UnixMilli()
+}
+
+func answersAsOld(b client.Backend, quarantine client.Time) string {
+	return fmt.Sprintf("answers as a process that by its own clock started at %s, before the quarantine began at %s",
+		moment(client.Time{Time: time.UnixMilli(b.ProcessEpoch).UTC()}), moment(quarantine))
 }

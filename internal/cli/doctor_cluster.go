@@ -146,6 +146,14 @@ func (e *evidence) judgeQuarantine(l *checks) {
 				"the cluster is quarantined since %s: %s", moment(s.QuarantinedAt), orUnknown(s.QuarantineCause))
 		}
 	}
+	if e.clusterErr == nil && e.cluster != nil && e.cluster.Node.Quarantined {
+		for _, b := range e.backends {
+			if at := e.cluster.Node.QuarantinedAt; startedBefore(b, at) {
+				l.add(doctorWarn, fmt.Sprintf("backend %d", b.ID), "restart it before the cluster is reopened, unless every old master had stopped at least 10 seconds before it started",
+					"%s %s", hostPort(b.Host, b.Port), answersAsOld(b, at))
+			}
+		}
+	}
 	if !told && e.cluster != nil {
 		l.add(doctorOK, "quarantine", "", "none")
 	}

@@ -217,6 +217,10 @@ func TestDoctorFindsFaults(t *testing.T) {
 			s.Quarantined, s.QuarantineCause, s.QuarantinedAt = true, "restored", client.Time{Time: noon}
 		}},
 		{"note admission: the gate is closed: new jobs are refused; next: ", func(e *evidence) { setting(e, "admission.enabled", "false") }},
+		{"warn backend 1: 10.0.0.7:9060 answers as a process that by its own clock started at 2026-03-01T11:59:00Z, before the quarantine began at 2026-03-01T12:10:00Z; next: restart it", func(e *evidence) {
+			s := e.cluster.Node
+			s.Quarantined, s.QuarantinedAt = true, client.Time{Time: noon}
+		}},
 		{"note dispatch: it is paused: no job is sent to a backend; next: reopen the cluster first (above), before which this is refused; then ", func(e *evidence) {
 			setting(e, "dispatch.paused", "true")
 			e.masters[0].status.Quarantined = true

@@ -107,24 +107,6 @@ func (a *Admin) TransferLeader(ctx context.Context, req *admin.TTransferLeaderRe
 	})
 }
 
-// ReopenCluster ends the quarantine that a restore or a recovery began.
-func (a *Admin) ReopenCluster(ctx context.Context, req *admin.TReopenClusterRequest) (*admin.TReopenClusterResponse, error) {
-	return serve(ctx, a, "reopenCluster", req, (*remote).ReopenCluster, func(c call) (*admin.TReopenClusterResponse, error) {
-		var f fields
-		note := f.optionalText("note", req.Note)
-		if f.refusal != nil {
-			return nil, f.refusal
-		}
-		_, err := a.cfg.Journal.Propose(c, job.Reopen{
-			Header: a.header(c), Note: note, MastersStopped: req.GetMastersStopped(), BackendsRestarted: req.GetBackendsRestarted(),
-		})
-		if err != nil {
-			return nil, err
-		}
-		return &admin.TReopenClusterResponse{Node: wireStatus(a.cfg.Node.Status())}, nil
-	})
-}
-
 func wireStatus(s NodeStatus) *admin.TStatusResponse {
 	contact := contactMillis(s.LastContact)
 	commit, snapshot, voters, maxLevel := int64(s.CommitIndex), int64(s.LastSnapshotIndex), count(s.Voters), s.MaxLevel

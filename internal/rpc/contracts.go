@@ -44,6 +44,7 @@ type SettingChange struct {
 
 // View is what the services read of the state in memory.
 type View interface {
+	Cluster() job.Cluster
 	Settings() job.Settings
 	SettingValues() []job.SettingValue
 	Catalogs() []*job.Catalog // by name

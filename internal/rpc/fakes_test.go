@@ -134,6 +134,9 @@ func (m *master) List(q job.Query) (job.Page, error) {
 	}
 	all := m.state.All()
 	slices.Reverse(all)
+	if q.Backend != 0 {
+		all = slices.DeleteFunc(all, func(r *job.Record) bool { return r.Dispatch.BackendID != q.Backend })
+	}
 	page := job.Page{Jobs: all[:min(len(all), q.Limit)]}
 	if len(page.Jobs) < len(all) {
 		page.Next = "next"

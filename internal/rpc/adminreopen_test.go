@@ -1,0 +1,60 @@
+package rpc
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lancemaster/lancemaster/gen-go/admin"
+	"github.com/lancemaster/lancemaster/internal/job"
+	"github.com/lancemaster/lancemaster/internal/job/jobtest"
+)
+
+// That every backend was restarted is not taken from an operator while one answers as the process that the
+// lost masters sent to.
+func TestReopenKnowsABackendOfBeforeTheQuarantine(t *testing.T) {
+	b := newBench(t)
+	ctx := t.Context()
+	sent := b.running(t, "a")
+	b.must(t, job.Quarantine{Header: b.head(), Incarnation: 2, Cause: "restored", Members: jobtest.Members("n1")})
+	b.change(func() { b.now = b.now.Add(time.Minute) })
+	yes := &admin.TReopenClusterRequest{Note: ptr("all restarted"), MastersStopped: ptr(true), BackendsRestarted: ptr(true)}
+
+	b.live = BackendLiveness{Alive: true, ProcessEpoch: sent.Dispatch.ProcessEpoch}
+	_, err := b.admin.ReopenCluster(ctx, yes)
+	e := refusal(t, err, admin.TAdminErrorCode_INVALID)
+	for _, want := range []string{"backend 1, b, was not restarted", "job 1 was sent"} {
+		if !strings.Contains(e.Message, want) {
+			t.Errorf("it does not say %q: %s", want, e.Message)
+		}
+	}
+	if !strings.Contains(e.GetNextStep(), "restart it, or stop it") {
+		t.Errorf("next: %q", e.GetNextStep())
+	}
+	// What is not confirmed is still said first.
+	_, err = b.admin.ReopenCluster(ctx, &admin.TReopenClusterRequest{Note: ptr("x"), BackendsRestarted: ptr(true)})
+	if e := refusal(t, err, admin.TAdminErrorCode_INVALID); !strings.Contains(e.Message, "it is not confirmed") {
+		t.Errorf("it says %s", e.Message)
+	}
+	b.change(func() { b.listFails = errLost })
+	if _, err := b.admin.ReopenCluster(ctx, yes); err == nil {
+		t.Error("it was reopened though nobody could look at what was sent")
+	}
+	b.change(func() { b.listFails = nil })
+
+	// One that was stopped is no worker any more, and another process is another one, however old: its clock
+	// may be wrong, or the old masters long gone.
+	for name, live := range map[string]BackendLiveness{
+		"stopped":   {Alive: false, ProcessEpoch: sent.Dispatch.ProcessEpoch},
+		"restarted": {Alive: true, ProcessEpoch: sent.Dispatch.ProcessEpoch - 1},
+	} {
+		b := newBench(t)
+		b.running(t, "a")
+		b.must(t, job.Quarantine{Header: b.head(), Incarnation: 2, Cause: "restored", Members: jobtest.Members("n1")})
+		b.change(func() { b.now = b.now.Add(time.Minute) })
+		b.live = live
+		if _, err := b.admin.ReopenCluster(ctx, yes); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
