@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,7 +28,8 @@ of the CA's certificate, so that the directory is all that its holder needs.
 The key is ECDSA on P-256, in PKCS #8, and not encrypted. The directory is made with mode 0700, the key with
 mode 0600. A file that is there already is replaced only with --force; a running master notices within 30s.
 A ca.crt that is there is never narrowed: with --force the CA is added to the CAs in it, so that who is trusted now
-stays trusted; without, one that lacks this CA is refused.
+stays trusted; without, one that lacks this CA is refused. One that cannot be read, or holds no certificate, is
+refused with --force too, and nothing is written.
 A certificate cannot be revoked: let it live short, or rotate the CA (docs/security.md).
 
 ` + exitPlain
@@ -97,6 +100,11 @@ func (a *cli) tlsCert(caDir, out string, r tlsconf.Request, force bool) error {
 	if err != nil {
 		return err
 	}
+	trustPath := filepath.Join(out, caCertFile)
+	there, err := readTrust(trustPath)
+	if err != nil {
+		return err
+	}
 	pair, err := tlsconf.Issue(ca, r, time.Now())
 	if err != nil {
 		return fmt.Errorf("cannot issue a certificate with the CA in %s: %w", caDir, err)
@@ -113,16 +121,13 @@ func (a *cli) tlsCert(caDir, out string, r tlsconf.Request, force bool) error {
 			{Path: filepath.Join(out, r.Name+".crt"), What: "certificate", Goes: goes[0], content: pair.Cert},
 		},
 	}
-	trust := tlsFile{Path: filepath.Join(out, caCertFile), What: "the CA's certificate", Goes: goes[2], content: ca.Cert}
-	there, err := readPEM(trust.Path)
-	trusted := err == nil && trusts(there, ca.Cert)
-	switch {
-	case trusted: // from a certificate of before
-	case err == nil && len(certificatesIn(there)) > 0:
+	trust := tlsFile{Path: trustPath, What: "the CA's certificate", Goes: goes[2], content: ca.Cert}
+	trusted := trusts(there, ca.Cert) // from a certificate of before
+	if len(there) > 0 && !trusted {
 		trust.What += ", added to the others"
 		trust.content = slices.Concat(bytes.TrimRight(there, "\n"), []byte("\n"), ca.Cert)
-		result.Files = append(result.Files, trust)
-	default:
+	}
+	if !trusted {
 		result.Files = append(result.Files, trust)
 	}
 	if err := writeTLS(out, result.Files, force); err != nil {
@@ -134,6 +139,30 @@ func (a *cli) tlsCert(caDir, out string, r tlsconf.Request, force bool) error {
 	}
 	result.note = certNote(result)
 	return a.printTLS(result)
+}
+
+// readTrust reads the file of CAs that a new one is added to; nothing where there is none yet. One that cannot
+// be read, or that nobody can tell what it is, is refused before anything is written: to write this CA alone in
+// its place would make strangers of all who have certificates of the others.
+func readTrust(path string) ([]byte, error) {
+	there, err := readPEM(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, &statusError{
+			status: exitFailed, message: fmt.Sprintf("which CAs are trusted now cannot be read, and nothing was written: %v", err),
+			next: fmt.Sprintf("make %s readable, move it away, or name another directory with --out", path),
+		}
+	case len(bytes.TrimSpace(there)) == 0:
+		return nil, nil
+	case len(certificatesIn(there)) == 0:
+		return nil, &statusError{
+			status: exitFailed, message: fmt.Sprintf("%s has no certificate in PEM, and nothing was written: the CA is added only to a file of CAs", path),
+			next: "put the CAs' certificates into it, move it away, or name another directory with --out",
+		}
+	}
+	return there, nil
 }
 
 // trusts reports whether a file of CAs has the one in another.

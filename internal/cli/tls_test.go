@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -121,6 +122,79 @@ func TestTLSTrustIsNotNarrowed(t *testing.T) {
 	if out := s.must(t, again); !strings.Contains(out, "as it was") || file("m1/ca.crt") != both {
 		t.Errorf("once more it says\n%s", out)
 	}
+}
+
+// TestTLSTrustThatCannotBeReadIsLeft: what cannot be read may name every CA there is. Nothing is written then, nor
+// a key beside it.
+func TestTLSTrustThatCannotBeReadIsLeft(t *testing.T) {
+	s := newSession(t)
+	s.must(t, "tls ca --out DIR/pki")
+	const again = "tls cert --ca DIR/pki --out DIR/ada --name ada --role read --force"
+	s.must(t, again)
+	at := func(name string) string { return filepath.Join(s.dir, "ada", name) }
+	good, err := os.ReadFile(at("ca.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(text string) {
+		if err := os.WriteFile(at("ca.crt"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, tc := range map[string]struct {
+		prepare func()
+		says    string
+	}{
+		"too large to be read":  {func() { write(string(good) + strings.Repeat("\n", maxPEM)) }, "cannot be read, and nothing was written: "},
+		"a directory":           {func() { ok(t, os.Mkdir(at("ca.crt"), 0o700)) }, "cannot be read, and nothing was written: "},
+		"without a certificate": {func() { write("MIIB, in DER perhaps") }, "has no certificate in PEM, and nothing was written"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ok(t, os.RemoveAll(at("ca.crt")))
+			tc.prepare()
+			before := filesIn(t, at(""))
+			for _, line := range []string{again, "tls cert --ca DIR/pki --out DIR/ada --name bob --role read"} {
+				status, out, errs := s.lancemaster(t, strings.Fields(line)...)
+				if status != exitFailed || out != "" || !strings.Contains(errs, tc.says) || !strings.Contains(errs, "next: ") {
+					t.Errorf("%s exits with %d: %s%s", line, status, out, errs)
+				}
+			}
+			if after := filesIn(t, at("")); !maps.Equal(before, after) {
+				t.Errorf("the directory holds %d files, then %d, and not the same", len(before), len(after))
+			}
+		})
+	}
+	// An empty one trusts nobody.
+	ok(t, os.RemoveAll(at("ca.crt")))
+	write("\n")
+	s.must(t, again)
+	if got := filesIn(t, at("")); got["ca.crt"] != string(good) {
+		t.Errorf("in the place of an empty ca.crt is\n%s", got["ca.crt"])
+	}
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// filesIn reads the files of a directory.
+func filesIn(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	ok(t, err)
+	content := map[string]string{}
+	for _, e := range entries {
+		content[e.Name()] = e.Type().String()
+		if e.Type().IsRegular() {
+			b, err := os.ReadFile(filepath.Join(dir, e.Name()))
+			ok(t, err)
+			content[e.Name()] = string(b)
+		}
+	}
+	return content
 }
 
 // TestTLSNothingIsReplacedUnasked: a key that is overwritten is lost.
