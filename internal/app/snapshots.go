@@ -56,10 +56,11 @@ type snapshots struct {
 	idle        time.Duration
 	log         *slog.Logger
 
-	mu     sync.Mutex
-	closed bool
-	making int
-	open   map[string]*openSnapshot
+	mu       sync.Mutex
+	closed   bool
+	making   int
+	promised uint64 // bytes of the disk that those being made will take, or have taken in part
+	open     map[string]*openSnapshot
 }
 
 // openSnapshot is one that can be read.
@@ -151,10 +152,11 @@ func (s *snapshots) make(ctx context.Context) (rpc.SnapshotInfo, *os.File, error
 			Code: job.CodeNotFormed, Message: "no snapshot was made: this master does not know of the cluster's formation yet", Next: "try again when it does, or ask another master",
 		}
 	}
-	if free, known := s.free(s.dir); known && free < uint64(e.Header.SnapshotSize())+snapshotReserve {
-		return rpc.SnapshotInfo{}, nil, noRoom(fmt.Sprintf("it needs %d bytes in the data directory and %d are free; %d must stay free for the journal",
-			e.Header.SnapshotSize(), free, snapshotReserve))
+	unpromise, err := s.promise(uint64(e.Header.SnapshotSize()))
+	if err != nil {
+		return rpc.SnapshotInfo{}, nil, err
 	}
+	defer unpromise()
 	file, err := namelessFile(s.dir)
 	if err != nil {
 		return rpc.SnapshotInfo{}, nil, diskError(err)
@@ -165,6 +167,28 @@ func (s *snapshots) make(ctx context.Context) (rpc.SnapshotInfo, *os.File, error
 		return rpc.SnapshotInfo{}, nil, diskError(err)
 	}
 	return info, file, nil
+}
+
+// promise takes room on the disk for one that is about to be written, until it is. How far others that are being
+// made have come is not known, so that each counts in full on top of what is free: where the room is scarce, one is
+// refused too early rather than the journal's reserve used up.
+func (s *snapshots) promise(size uint64) (unpromise func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if free, known := s.free(s.dir); known && free < size+s.promised+snapshotReserve {
+		others := ""
+		if s.promised > 0 {
+			others = fmt.Sprintf(", of which another snapshot takes up to %d", s.promised)
+		}
+		return nil, noRoom(fmt.Sprintf("it needs %d bytes in the data directory and %d are free%s; %d must stay free for the journal",
+			size, free, others, snapshotReserve))
+	}
+	s.promised += size
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.promised -= size
+	}, nil
 }
 
 // namelessFile makes a file that is gone when it is closed, however the process ends.

@@ -194,6 +194,48 @@ func TestALittleDiskIsNotUsedUp(t *testing.T) {
 	}
 }
 
+// Two that are begun at once are both on the disk before long: the room that one takes is not the other's.
+func TestTwoSnapshotsAtOnceLeaveTheReserve(t *testing.T) {
+	dir := t.TempDir()
+	a := newState(t, stateIn(dir), testCluster, 1)
+	e, err := a.machine.Export()
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := uint64(e.Header.SnapshotSize())
+	e.Release()
+	s := snapshotsOf(t, dir, a.machine.Export)
+	// beside begins another while the one that was begun is checked for room, but not written yet.
+	beside := func(room uint64) (another error) {
+		s.free = func(string) (uint64, bool) { return room, true }
+		s.description = func() description {
+			s.description = testDescription
+			var info rpc.SnapshotInfo
+			if info, another = s.Begin(t.Context()); another == nil {
+				s.Release(info.ID)
+			}
+			return testDescription()
+		}
+		s.Release(begun(t, s).ID)
+		return another
+	}
+	if err := beside(2*size + snapshotReserve - 1); !job.IsCode(err, job.CodeInternal) || !strings.Contains(err.Error(), "another snapshot takes up to") {
+		t.Errorf("one byte less than two need: %v", err)
+	}
+	if err := beside(2*size + snapshotReserve); err != nil {
+		t.Errorf("with room for two: %v", err)
+	}
+	// What one has taken shows in what is free; what one that failed would have taken is free again.
+	s.free = func(string) (uint64, bool) { return size + snapshotReserve, true }
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Begin(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	begun(t, s)
+	begun(t, s)
+}
+
 // A full disk, a caller that goes away and a state that cannot be read end a snapshot; nothing of it
 // stays, the next one has room, and the state file is let go.
 func TestASnapshotThatFailsLeavesNothing(t *testing.T) {
