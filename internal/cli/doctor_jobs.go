@@ -27,7 +27,8 @@ func (e *evidence) judgeBackends(l *checks) {
 		case b.Alive:
 			alive++
 		case b.SlotsHeld > 0:
-			l.add(doctorFail, name, fmt.Sprintf("start it again at the same address, which frees the slots on proof; see lancemaster job list --backend %d --open", b.ID),
+			l.add(doctorFail, name, fmt.Sprintf("start it again at the same address; if slots stay held, only one process was heard since the send, which proves"+
+				" nothing: restart it once more, or release them when you know that the workers are gone; see lancemaster job list --backend %d --open, and job explain", b.ID),
 				"%s does not answer, and jobs hold %d of its slots: %s", address, b.SlotsHeld, orUnknown(b.LastError))
 		case b.State == "draining":
 			l.add(doctorNote, name, fmt.Sprintf("if it is gone for good: lancemaster backend remove %d", b.ID), "%s is draining and does not answer", address)

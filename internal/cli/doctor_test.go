@@ -269,7 +269,7 @@ func TestDoctorFindsFaults(t *testing.T) {
 		{"warn backends: there are none, so no job can run; next: ", func(e *evidence) { e.backends = nil }},
 		{"FAIL backends: none of 1 answers, so no job can run; next: ", func(e *evidence) { e.backends = e.backends[1:] }},
 		{"warn backends: 1 of 2 answer, draining: 2: no job can be sent; next: ", func(e *evidence) { e.backends[0].State = "draining" }},
-		{"FAIL backend 1: 10.0.0.7:9060 does not answer, and jobs hold 2 of its slots: why is not known; next: ", func(e *evidence) { e.backends[0].Alive = false }},
+		{"FAIL backend 1: 10.0.0.7:9060 does not answer, and jobs hold 2 of its slots: why is not known; next: start it again at the same address; if slots stay held, only one process was heard since the send, which proves nothing: restart it once more, or ", func(e *evidence) { e.backends[0].Alive = false }},
 		{"warn backend 1: 10.0.0.7:9060 does not answer: why is not known; next: ", func(e *evidence) { e.backends[0].Alive, e.backends[0].SlotsHeld = false, 0 }},
 		{"ok UNKNOWN jobs: none waits for an operator", func(e *evidence) { e.unknown = &client.JobPage{} }},
 		{"warn UNKNOWN jobs: more than 1 wait for an operator", func(e *evidence) { e.unknown.NextPageToken = "x" }},

@@ -22,17 +22,41 @@ type Explanation struct {
 	Deadline time.Time
 	// Refreshing: an attempt at its refresh is under way.
 	Refreshing bool
+	// SendEnded is, of a job that holds a slot, when the last byte of its send may have
+	// been written, which may be yet to come; zero: not known, or the send is under way.
+	SendEnded time.Time
+	// Heard are the processes, by their epochs, that answered heartbeats asked for after
+	// that at one address. Two prove that the process which took the job is gone; one
+	// alone may be that process, whichever its epoch.
+	Heard []int64
 }
 
 // Explain returns what is known of a job. It is false on a master that does not
-// lead, and for a job that no round has seen.
-func (d *Dispatcher) Explain(id job.ID) (Explanation, bool) {
+// lead, and for a job that no round has seen and that holds no slot.
+func (d *Dispatcher) Explain(rec *job.Record) (Explanation, bool) {
 	d.mu.Lock()
 	r := d.run
 	d.mu.Unlock()
 	if r == nil {
 		return Explanation{}, false
 	}
+	x, seen := r.remembers(rec.ID)
+	if !rec.HoldsSlot() {
+		return x, seen
+	}
+	after, host, known := r.sendEnded(rec)
+	if !known {
+		return x, seen
+	}
+	x.SendEnded = after
+	if status, ok := d.cfg.Liveness.Status(rec.Dispatch.BackendID); ok {
+		x.Heard = heardSince(status.Observations, r.term, after, host)
+	}
+	return x, true
+}
+
+// remembers returns what the rounds remember of a job.
+func (r *run) remembers(id job.ID) (Explanation, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	st, item := r.jobs[id], r.refreshes[id]

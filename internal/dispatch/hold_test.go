@@ -57,11 +57,11 @@ func TestExplainHold(t *testing.T) {
 	r := &run{jobs: map[job.ID]*jobState{1: {lastError: "env:KEY is not set"}}, refreshes: refreshes{}}
 	d := &Dispatcher{run: r}
 	r.setBack(1, "env:KEY is not set")
-	x, ok := d.Explain(1)
+	x, ok := d.Explain(&job.Record{ID: 1})
 	if !ok || x.Hold != HoldRetry || x.LastError != "env:KEY is not set" || !x.NextTry.After(time.Now().Add(-time.Minute)) || x.NextTry.IsZero() {
 		t.Errorf("explained %+v, %v", x, ok)
 	}
-	if _, ok := d.Explain(2); ok {
+	if _, ok := d.Explain(&job.Record{ID: 2}); ok {
 		t.Error("a job that no round has seen is explained")
 	}
 }

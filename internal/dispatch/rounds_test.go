@@ -221,7 +221,7 @@ func TestStartStop(t *testing.T) {
 			all.Wait()
 			d.Stop()
 			d.Stop()
-			if _, ok := d.Explain(1); ok {
+			if _, ok := d.Explain(&job.Record{ID: 1}); ok {
 				t.Error("a stopped dispatcher explains")
 			}
 		})

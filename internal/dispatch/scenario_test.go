@@ -483,11 +483,12 @@ func sendsVerb(w *world, _ args) string {
 func explainVerb(w *world, a args) string {
 	w.mu.Lock()
 	n := w.nodes[w.leader]
+	rec := w.state.Job(w.id(a))
 	w.mu.Unlock()
 	if n == nil {
 		return "nobody leads\n"
 	}
-	x, ok := n.d.Explain(w.id(a))
+	x, ok := n.d.Explain(rec)
 	if !ok {
 		return "nothing is known\n"
 	}
@@ -501,6 +502,9 @@ func explainVerb(w *world, a args) string {
 	}
 	if !x.Deadline.IsZero() {
 		fmt.Fprintf(&b, "  deadline in %s\n", time.Until(x.Deadline).Round(time.Millisecond))
+	}
+	if !x.SendEnded.IsZero() {
+		fmt.Fprintf(&b, "  heard since %s ago: %v\n", time.Since(x.SendEnded).Round(time.Millisecond), x.Heard)
 	}
 	return b.String()
 }

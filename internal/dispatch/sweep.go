@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"net"
+	"slices"
 	"time"
 
 	"github.com/lancemaster/lancemaster/internal/backend"
@@ -172,23 +173,32 @@ func (r *run) sendEnded(rec *job.Record) (after time.Time, host string, known bo
 	return r.startedAt.Add(job.MaxSendWindow + r.rpcTimeout), "", true
 }
 
-// processGone is the rule of the two heartbeats. Where it is known to which host the
-// send went, only answers of that host count: a name that leads to another machine
-// now says nothing of the process on the first one.
+// processGone is the rule of the two heartbeats.
 func processGone(observations []backend.Observation, term uint64, after time.Time, host string) bool {
-	for i, a := range observations {
-		if host != "" && hostOf(a.RemoteAddr) != host {
+	return len(heardSince(observations, term, after, host)) > 1
+}
+
+// heardSince returns the processes that answered at one address in this term, asked
+// for after a time: of several addresses, those of the one where most did. Where it is
+// known to which host the send went, only answers of that host count: a name that
+// leads to another machine now says nothing of the process on the first one.
+func heardSince(observations []backend.Observation, term uint64, after time.Time, host string) []int64 {
+	var most []int64
+	epochs := make(map[string][]int64)
+	for _, o := range observations {
+		if o.Term != term || !o.RequestedAt.After(after) || host != "" && hostOf(o.RemoteAddr) != host {
 			continue
 		}
-		for _, b := range observations[i+1:] {
-			if a.RemoteAddr == b.RemoteAddr && a.ProcessEpoch != b.ProcessEpoch &&
-				a.Term == term && b.Term == term &&
-				a.RequestedAt.After(after) && b.RequestedAt.After(after) {
-				return true
-			}
+		heard := epochs[o.RemoteAddr]
+		if !slices.Contains(heard, o.ProcessEpoch) {
+			heard = append(heard, o.ProcessEpoch)
+			epochs[o.RemoteAddr] = heard
+		}
+		if len(heard) > len(most) {
+			most = heard
 		}
 	}
-	return false
+	return most
 }
 
 // hostOf returns an address without its port.

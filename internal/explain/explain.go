@@ -22,7 +22,7 @@ type State interface {
 
 // Dispatcher tells what the leader's dispatcher remembers of a job.
 type Dispatcher interface {
-	Explain(id job.ID) (dispatch.Explanation, bool)
+	Explain(rec *job.Record) (dispatch.Explanation, bool)
 }
 
 // Liveness tells what the heartbeats of the present term know of a backend.
@@ -92,7 +92,7 @@ func (e *Explainer) look(rec *job.Record) *explanation {
 			x.slots[b.ID] = live.SlotsHeld(b.ID)
 		}
 	})
-	x.memory, _ = e.cfg.Dispatcher.Explain(rec.ID)
+	x.memory, _ = e.cfg.Dispatcher.Explain(rec)
 	// Who changed a setting is a courtesy: without it the rest is as true.
 	if changes, err := e.cfg.State.Settings(); err == nil {
 		for _, c := range changes {

@@ -105,8 +105,8 @@ func (w *world) Settings() ([]job.SettingChange, error) {
 	return w.state.Changes, w.faults
 }
 
-func (w *world) Explain(id job.ID) (dispatch.Explanation, bool) {
-	x, ok := w.memory[id]
+func (w *world) Explain(rec *job.Record) (dispatch.Explanation, bool) {
+	x, ok := w.memory[rec.ID]
 	return x, ok
 }
 
@@ -223,6 +223,12 @@ var scenarios = []scenario{
 		w.beats[1] = backend.Status{Alive: true, LastOK: w.now, ProcessEpoch: 8}
 		return r.ID
 	}},
+	{"RUNNING, its backend was restarted and only then heard", func(w *world) job.ID {
+		r := w.run(w.admit("idx", remote))
+		w.memory[r.ID] = dispatch.Explanation{SendEnded: start, Heard: []int64{8}}
+		w.beats[1] = backend.Status{Alive: true, LastOK: w.now, ProcessEpoch: 8}
+		return r.ID
+	}},
 	{"RUNNING, its backend is silent", func(w *world) job.ID {
 		r := w.run(w.admit("idx", remote))
 		w.beats[1] = backend.Status{LastError: "connection refused"}
@@ -231,6 +237,28 @@ var scenarios = []scenario{
 	{"UNKNOWN, all still held", func(w *world) job.ID {
 		w.wait = 41 * time.Second
 		return w.end(w.run(w.admit("idx", remote)), job.CodeNoTrustedResult, job.ProofNone).ID
+	}},
+	{"UNKNOWN, its backend heard since the send", func(w *world) job.ID {
+		r := w.end(w.run(w.admit("idx", remote)), job.CodeNoTrustedResult, job.ProofNone)
+		w.memory[r.ID] = dispatch.Explanation{SendEnded: start, Heard: []int64{7}}
+		return r.ID
+	}},
+	{"UNKNOWN, its backend restarted and only then heard", func(w *world) job.ID {
+		r := w.end(w.run(w.admit("idx", remote)), job.CodeNoTrustedResult, job.ProofNone)
+		w.memory[r.ID] = dispatch.Explanation{SendEnded: start, Heard: []int64{8}}
+		w.beats[1] = backend.Status{Alive: true, LastOK: w.now, ProcessEpoch: 8}
+		return r.ID
+	}},
+	{"UNKNOWN, its backend not heard since the send", func(w *world) job.ID {
+		r := w.end(w.run(w.admit("idx", remote)), job.CodeNoTrustedResult, job.ProofNone)
+		w.memory[r.ID] = dispatch.Explanation{SendEnded: start}
+		w.beats[1] = backend.Status{LastOK: w.now.Add(-time.Minute), LastError: "connection refused", ProcessEpoch: 7}
+		return r.ID
+	}},
+	{"UNKNOWN, sent by the leader before this one", func(w *world) job.ID {
+		r := w.end(w.run(w.admit("idx", remote)), job.CodeNoTrustedResult, job.ProofNone)
+		w.memory[r.ID] = dispatch.Explanation{SendEnded: start.Add(40 * time.Second)}
+		return r.ID
 	}},
 	{"UNKNOWN on a dataset that the master can read", func(w *world) job.ID {
 		return w.end(w.run(w.admit("idx", "file:///data/t")), job.CodeNoTrustedResult, job.ProofChildReaped).ID

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lancemaster/lancemaster/internal/job"
@@ -30,12 +31,8 @@ func (x *explanation) running() {
 func (x *explanation) backend() {
 	d := x.rec.Dispatch
 	status, known := x.e.cfg.Liveness.Status(d.BackendID)
-	registered := false
-	for _, b := range x.backends {
-		registered = registered || b.ID == d.BackendID
-	}
 	switch {
-	case !registered:
+	case !x.registered():
 		x.say(BackendRemoved, "", "backend %d is no longer registered", d.BackendID)
 	case known && status.ProcessEpoch != 0 && status.ProcessEpoch != d.ProcessEpoch:
 		x.say(BackendRestarted, "",
@@ -61,12 +58,38 @@ func (x *explanation) slot() {
 	d := x.rec.Dispatch
 	text := fmt.Sprintf("it holds a slot on backend %d, since nothing proves that its worker is gone; a termination proof frees it,"+
 		" or the backend's restart, seen as two heartbeats of different processes after the send", d.BackendID)
+	heard, restart := x.heard()
 	next := ""
 	if x.rec.State.Terminal() {
 		text += ", or an operator who knows"
-		next = fmt.Sprintf("restart the backend, or: lancemaster job release-slot %d --note TEXT", x.rec.ID)
+		next = fmt.Sprintf("%s, or, when you know that its worker is gone: lancemaster job release-slot %d --note TEXT", restart, x.rec.ID)
 	}
-	x.say(SlotHeld, next, "%s", text)
+	x.say(SlotHeld, next, "%s%s", text, heard)
+}
+
+// heard says how far the proof by two heartbeats has come, and what completes it.
+func (x *explanation) heard() (text, restart string) {
+	const once = "restart the backend"
+	ended, heard := x.memory.SendEnded, x.memory.Heard
+	settled := x.rec.State.Terminal()
+	switch {
+	case ended.IsZero() || !x.registered():
+		return "", once
+	case len(heard) == 1 && heard[0] != x.rec.Dispatch.ProcessEpoch:
+		return "; only one process was heard since the send, which proves nothing: it may be the one that took the job", once + " once more"
+	case settled && ended.After(x.now):
+		return fmt.Sprintf("; heartbeats count from %s on, since the master that sent it may have been writing until then", clock(ended)),
+			"let the backend answer a heartbeat after that, then restart it"
+	case settled && len(heard) == 0:
+		return "; no process was heard since the send", "let the backend answer a heartbeat, then restart it"
+	default:
+		return "", once
+	}
+}
+
+// registered reports whether the backend that the job was sent to still is.
+func (x *explanation) registered() bool {
+	return slices.ContainsFunc(x.backends, func(b *job.Backend) bool { return b.ID == x.rec.Dispatch.BackendID })
 }
 
 // unknown says what an UNKNOWN job holds and what would release it.
