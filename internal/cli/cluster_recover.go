@@ -22,8 +22,8 @@ What comes of it:
     incarnation in quarantine: jobs that were PENDING or RUNNING become UNKNOWN, admission is closed and
     dispatch paused, until an operator has made sure and runs: lancemaster cluster reopen
   - Every other master of this cluster is refused from then on. One that still runs, or is started, with the
-    data that it has, is a second cluster that sends jobs to the same backends. Stop them all and wipe
-    their disks first.
+    data that it has, is a second cluster that sends jobs to the same backends. Stop them all and
+    move their data directories away first; keep those until nothing is missing.
 
 The node must not run. The work is done on a copy, which needs as much free space as the data has; the former
 content is kept in a directory inside the data directory. The command may be ended at any moment and run
@@ -102,6 +102,6 @@ func (a *cli) printRecovered(r offlineResult, again commands) error {
 		c := newCard(out)
 		c.addResult(r)
 		c.end()
-		afterwards(out, again, "make sure that no other master of this cluster runs, and wipe their data directories")
+		afterwards(out, again)
 	})
 }

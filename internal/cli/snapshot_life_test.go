@@ -150,7 +150,7 @@ func TestABackupIsRestored(t *testing.T) {
 	}
 	refused(t, m.session, exitFailed, "another process (pid ", at(dir, "--expect-cluster-id", id, "--replace")...)
 	m.stop(t)
-	refused(t, m.session, exitFailed, "with --replace its content is kept", at(dir, "--expect-cluster-id", id)...)
+	refused(t, m.session, exitFailed, `belongs to node "m1"; with --replace its content is kept`, at(dir, "--expect-cluster-id", id)...)
 	refused(t, m.session, exitFailed, "expected is cluster", at(dir, "--expect-cluster-id", fmt.Sprint(saved.ClusterID^1), "--replace")...)
 	refused(t, m.session, exitUsage, "There is no terminal to ask at", at(dir, "--replace")...)
 	m.typed = []string{"no\n"}
@@ -190,6 +190,9 @@ func TestABackupIsRestored(t *testing.T) {
 		if !strings.Contains(out, command) {
 			t.Errorf("%q is not among the next steps:\n%s", command, out)
 		}
+	}
+	if !strings.Contains(out, "and move their data directories away; keep") || strings.Contains(out, "wipe") {
+		t.Errorf("what docs/backup.md says of other masters' data directories is not said:\n%s", out)
 	}
 	m = serve(t, dir)
 	wantQuarantine(t, m.session, 3, first)

@@ -18,7 +18,7 @@ const restoreLong = `Make a data directory of a snapshot file. The node must not
 snapshot goes back to an earlier time, and they do not know.
 
 What comes of it:
-  - A cluster of this node alone. Other masters are wiped and added to it afterwards.
+  - A cluster of this node alone. Other masters are added to it afterwards, with empty data directories.
   - What was journaled after the snapshot is lost. It may have been sent to backends all the same, so the
     cluster begins a new incarnation in quarantine: jobs that were PENDING or RUNNING become UNKNOWN,
     admission is closed and dispatch paused, until an operator has made sure and runs: lancemaster cluster reopen
@@ -111,7 +111,7 @@ func (a *cli) printRestored(r offlineResult, again commands) error {
 		c := newCard(out)
 		c.addResult(r)
 		c.end()
-		afterwards(out, again, "make sure that no other master of this cluster runs, and wipe their data directories")
+		afterwards(out, again)
 	})
 }
 
@@ -146,14 +146,14 @@ func quoted(word string) string {
 }
 
 // afterwards says what follows a restore or a recovery.
-func afterwards(out *page, again commands, first string) {
+func afterwards(out *page, again commands) {
 	for n, step := range []string{
-		first,
+		"make sure that no other master of this cluster runs, and move their data directories away; keep those until nothing is missing",
 		"start this node, with its service manager, or by hand: " + clean(again.serve),
 		"see that it serves, in quarantine: " + clean(again.status),
 		"restart every backend, at least 10 seconds after the last of the old masters was stopped",
 		"reopen the cluster: " + clean(again.reopen),
-		"add the other masters, wiped, one by one, as docs/backup.md says: lancemaster cluster add NODE ADDRESS",
+		"add the other masters, each with an empty data directory, one by one, as docs/backup.md says: lancemaster cluster add NODE ADDRESS",
 	} {
 		if n == 0 {
 			fmt.Fprintln(out, "next:")
