@@ -52,8 +52,12 @@ func Recover(ctx context.Context, o RecoverOptions) (result *OfflineResult, err 
 	if o.ExpectCluster != 0 && plan.ClusterID != o.ExpectCluster {
 		return nil, fmt.Errorf("the data directory %s is of cluster %d, expected is cluster %d; nothing was changed", o.DataDir, plan.ClusterID, o.ExpectCluster)
 	}
+	// Where the log ends, as disks are compared by it: the state counts only the entries that change it.
 	if id.Pending != nil {
 		plan.NewIncarnation = id.Pending.Incarnation
+		if plan.Index, plan.Term, err = o.raftConfig(o.DataDir).End(); err != nil {
+			return nil, err
+		}
 		return &OfflineResult{OfflinePlan: plan, InstanceID: id.InstanceID, Already: true}, nil
 	}
 	if plan.ClusterID == 0 {

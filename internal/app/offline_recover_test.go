@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 
 	"github.com/lancemaster/lancemaster/internal/job"
@@ -86,6 +87,28 @@ func recoverOptions(dir string) RecoverOptions {
 	return RecoverOptions{Offline: Offline{
 		DataDir: dir, NodeID: "m1", Address: "10.0.0.1:9010", now: func() time.Time { return offlineNow },
 	}}
+}
+
+// Where a disk ends is told the same again afterwards: Raft's own entries count, which no state does.
+func TestARecoveryThatIsDoneTellsTheSameEnd(t *testing.T) {
+	dir, _, _, _, end := lostMember(t)
+	log, err := raftboltdb.NewBoltStore(filepath.Join(dir, raftDir, "raft.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	noop := &raft.Log{Index: end.Index + 1, Term: end.Term + 1, Type: raft.LogNoop}
+	if err := errors.Join(log.StoreLog(noop), log.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, already := range []bool{false, true} {
+		r, err := Recover(t.Context(), recoverOptions(dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Already != already || r.Index != noop.Index || r.Term != noop.Term {
+			t.Errorf("it ends at entry %d of term %d, done already: %v; want %d of %d, %v", r.Index, r.Term, r.Already, noop.Index, noop.Term, already)
+		}
+	}
 }
 
 // All that the disk has counts, the node leads alone, and what was there before is kept.

@@ -187,7 +187,7 @@ func (r *restoring) look() (place, error) {
 
 func (r *restoring) lookAtState(at *place) error {
 	if !r.Replace {
-		return fmt.Errorf("the data directory %s is in use by node %q; with --replace its content is kept in a directory inside it and the snapshot takes its place",
+		return fmt.Errorf("the data directory %s belongs to node %q; with --replace its content is kept in a directory inside it and the snapshot takes its place",
 			r.DataDir, r.NodeID)
 	}
 	cluster := at.id.ClusterID
