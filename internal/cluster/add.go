@@ -108,6 +108,10 @@ func (c *Cluster) listed(id string) (raftnode.Server, bool) {
 // candidate asks the node at an address whether it is the one meant and can be taken in.
 func (c *Cluster) candidate(ctx context.Context, id, address string, known *job.Member) (peer.Identity, error) {
 	s, other, err := c.askStatus(ctx, id, address)
+	if peer.OfTLS(err) {
+		return other, refuse(job.CodeUnavailable, fmt.Sprintf("%s cannot be talked to at %s: %v", id, address, err),
+			fmt.Sprintf("see that raft.tls is the same on %s as here, that each one's tls.ca_file has the CA of the other's tls.cert_file, and that the certificates name the node and its address: docs/security.md", id))
+	}
 	if err != nil {
 		return other, refuse(job.CodeUnavailable, fmt.Sprintf("no master %s answers at %s: %v", id, address, err),
 			"start it with an empty data directory, cluster.join: true and this cluster's cluster.id; see that this master reaches the address")

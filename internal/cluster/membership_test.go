@@ -164,6 +164,34 @@ func TestRefusedToAdd(t *testing.T) {
 	}
 }
 
+// Where certificates do not fit, an empty data directory is no help.
+func TestTLSThatFailsIsToldWhenAMemberIsTakenIn(t *testing.T) {
+	for name, fault := range map[string]error{
+		"theirs refuses ours": &peer.CallError{Err: fmt.Errorf("no answer: %w", &net.OpError{Op: "remote error", Err: errors.New("tls: unknown certificate authority")})},
+		"ours is of another":  &peer.Refusal{Code: peer.CodeWrongCertificate, Message: "the certificate is of node x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				a, b := w.cluster("a")[0], w.joiner("b")
+				w.pass(time.Second)
+				for _, take := range []func() error{
+					func() error { _, err := a.AddMember(within(t), "ops", "b", b.address); return err },
+					func() error { _, err := a.ReplaceMember(within(t), "ops", "b", ""); return err },
+				} {
+					w.failOnce("call status b", false, fault)
+					err := take()
+					refusedWith(t, err, job.CodeUnavailable, "b cannot be talked to at b.example:9010", fault.Error(), "tls.ca_file")
+					if strings.Contains(err.Error(), "empty data directory") {
+						t.Errorf("it says %v", err)
+					}
+					_, err = a.AddMember(within(t), "ops", "b", b.address)
+					ok(t, err)
+				}
+			})
+		})
+	}
+}
+
 // lookupLooped resolves one name to the loopback address, and all others elsewhere.
 func lookupLooped(_ context.Context, host string) ([]net.IPAddr, error) {
 	if host == "looped.example" {

@@ -75,7 +75,6 @@ const (
 var failures = []failure{failedForeign, failedTLS, failedMalformed, failedTimeout, failedClosed, failedOther}
 
 func failureReason(err error) failure {
-	var ofTLS *tlsError
 	switch {
 	case errors.Is(err, errForeign):
 		return failedForeign
@@ -86,11 +85,28 @@ func failureReason(err error) failure {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
 		errors.Is(err, io.ErrClosedPipe), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return failedClosed
-	case errors.As(err, &ofTLS):
+	case ofTLS(err):
 		return failedTLS
 	default:
 		return failedOther
 	}
+}
+
+// ofTLS says that TLS is what failed. With TLS 1.3 the other side's no to a certificate comes after this
+// side's handshake, where an answer is read.
+func ofTLS(err error) bool {
+	var handshake *tlsError
+	var alert *net.OpError
+	return errors.As(err, &handshake) || errors.As(err, &alert) && alert.Op == "remote error"
+}
+
+// OfTLS says that a call failed since one side does not take the other's certificate, or speaks no TLS.
+func OfTLS(err error) bool {
+	var refusal *Refusal
+	if errors.As(err, &refusal) {
+		return refusal.Code == CodeWrongCertificate
+	}
+	return ofTLS(err)
 }
 
 // welcome does the accepting side's handshake. Its error is a *Refusal when one side refused.

@@ -8,12 +8,14 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -156,6 +158,29 @@ func TestTLSThatDoesNotFit(t *testing.T) {
 	})
 	if err := dial(c, b); !errors.Is(err, broken) {
 		t.Errorf("without certificates: %v", err)
+	}
+}
+
+// With TLS 1.3 a certificate is refused after the handshake of who shows it.
+func TestOfTLS(t *testing.T) {
+	alert := fmt.Errorf("no answer: %w", &net.OpError{Op: "remote error", Err: errors.New("tls: unknown certificate authority")})
+	for _, tt := range []struct {
+		err  error
+		want bool
+	}{
+		{&CallError{Err: alert}, true},
+		{&CallError{Err: &tlsError{errors.New("x509: certificate signed by unknown authority")}}, true},
+		{&Refusal{Code: CodeWrongCertificate}, true},
+		{&Refusal{Code: CodeWrongNode}, false},
+		{&CallError{Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}, false},
+		{nil, false},
+	} {
+		if got := OfTLS(tt.err); got != tt.want {
+			t.Errorf("%v: %v", tt.err, got)
+		}
+	}
+	if got := failureReason(alert); got != failedTLS {
+		t.Errorf("the alert counts as %s", got)
 	}
 }
 
