@@ -36,9 +36,16 @@ and let it join anew with "lancemaster cluster add".
 			if err := c.RemoveMember(ctx, args[0]); err != nil {
 				return err
 			}
-			return a.done(args[0], fmt.Sprintf("removed %s", args[0]), struct {
+			return a.print(struct {
 				Removed string `json:"removed"`
-			}{args[0]})
+			}{args[0]}, func(out *page) {
+				out.named(args[0])
+				fmt.Fprintf(out, "removed %s\n", clean(args[0]))
+				steps := newCard(out)
+				steps.add("stop it", "it runs on, answers reads with --stale, and learns of no revoked token: docs/security.md")
+				steps.add("then", "take it out of cluster.members of every other master: docs/clusters.md")
+				steps.end()
+			})
 		})
 	})
 	yesFlag(cmd, &yes)
