@@ -16,7 +16,9 @@ func (a *cli) jobExplainCmd() *cobra.Command {
 		Long: `Say why a job is where it is, what it holds and what would free that, as the leader sees it now: what keeps
 a PENDING job from being sent, and each backend from taking it; how long a RUNNING one has left and
 whether its backend answers; what a refresh waits for; what an UNKNOWN job holds and what would release
-it. Each line begins with a code for programs; "next" says what to do where something can be done.
+it. Of a job that has ended it says first how: OUTCOME (OUTCOME_UNKNOWN where nobody can tell) has the code
+or reason, who said so and when, and the message, with the note of who cancelled it. Who released a slot or
+the job is told too. Each line begins with a code for programs; "next" says what to do where something can be done.
 
 A job that was refused was never admitted, so there is nothing to explain: ask with
 lancemaster index create --dry-run, which tells of the gate, the name and the quotas.

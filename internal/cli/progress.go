@@ -146,13 +146,18 @@ func (w *above) Write(b []byte) (int, error) {
 func (w *above) IsTerminal() bool { return isTerminal(w.w) }
 func (w *above) Width() int       { return widthOf(w.w) }
 
-// waitsFor asks what keeps a job where it is.
+// waitsFor asks what keeps a job where it is; how one ended that still holds something is not that.
 func waitsFor(c *client.Client, id int64) func(context.Context) string {
 	return func(ctx context.Context) string {
 		x, err := c.Explain(ctx, id)
-		if err != nil || len(x.Reasons) == 0 {
+		if err != nil {
 			return "" // the wait itself tells when no master answers
 		}
-		return clean(x.Reasons[0].Message)
+		for _, r := range x.Reasons {
+			if r.Code != "OUTCOME" && r.Code != "OUTCOME_UNKNOWN" {
+				return clean(r.Message)
+			}
+		}
+		return ""
 	}
 }

@@ -9,7 +9,29 @@ import (
 	"time"
 
 	"github.com/lancemaster/lancemaster/internal/await"
+	"github.com/lancemaster/lancemaster/internal/client"
+	"github.com/lancemaster/lancemaster/internal/client/clienttest"
 )
+
+// How a job ended is not what it waits for.
+func TestWaitsFor(t *testing.T) {
+	s := clienttest.New(t)
+	c, err := client.New(client.Config{Addresses: []string{s.Addr()}, Name: "ada"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for id, want := range map[int64]string{
+		5: "none of the 2 registered backends can take it now",
+		2: `it holds the index name \x1b[31mtitle_idx`,
+		3: "it waits for nothing and holds nothing",
+		1: "",
+	} {
+		if got := waitsFor(c, id)(t.Context()); got != want {
+			t.Errorf("job %d waits for %q, want %q", id, got, want)
+		}
+	}
+}
 
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

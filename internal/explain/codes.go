@@ -36,8 +36,9 @@ const (
 
 // What a job holds, and what frees it.
 const (
-	FenceHeld Code = "FENCE_HELD"
-	SlotHeld  Code = "SLOT_HELD"
+	FenceHeld    Code = "FENCE_HELD"
+	SlotHeld     Code = "SLOT_HELD"
+	SlotReleased Code = "SLOT_RELEASED" // by an operator
 )
 
 // The refresh that an outcome owes, and the one that a late result does.
@@ -47,6 +48,10 @@ const (
 	RefreshFailed   Code = "REFRESH_FAILED"
 	LateRefresh     Code = "LATE_REFRESH"
 )
+
+// Outcome says how a job ended that is COMMITTED or NOT_COMMITTED; OutcomeUnknown does of
+// one that is UNKNOWN.
+const Outcome Code = "OUTCOME"
 
 // Closed says that the job waits for nothing and holds nothing.
 const Closed Code = "CLOSED"

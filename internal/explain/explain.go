@@ -18,6 +18,8 @@ type State interface {
 	Read(show func(*job.Live))
 	// Settings returns for each setting the change that set it.
 	Settings() ([]job.SettingChange, error)
+	// History returns what is kept of a job's events, oldest first, and how many are not.
+	History(id job.ID) ([]job.Event, int64, error)
 }
 
 // Dispatcher tells what the leader's dispatcher remembers of a job.
@@ -47,7 +49,8 @@ type Explainer struct{ cfg Config }
 // New returns an Explainer.
 func New(cfg Config) *Explainer { return &Explainer{cfg} }
 
-// Explain says why a job is where it is, what matters most first.
+// Explain says why a job is where it is: of one that has ended how it did, and of any
+// what it waits for, what matters most first.
 func (e *Explainer) Explain(rec *job.Record) []Reason {
 	x := e.look(rec)
 	switch rec.State {
@@ -58,9 +61,10 @@ func (e *Explainer) Explain(rec *job.Record) []Reason {
 	case job.StateUnknown:
 		x.unknown()
 	case job.StateCommitted, job.StateNotCommitted:
+		x.outcome()
 		x.known()
 	}
-	if len(x.reasons) == 0 {
+	if !rec.Open() && !rec.OwesLateRefresh() {
 		x.say(Closed, "", "it waits for nothing and holds nothing")
 	}
 	return x.reasons

@@ -70,9 +70,11 @@ func (w *world) backend(host string) job.BackendID {
 	return id
 }
 
-func (w *world) admit(index, locator string) *job.Record {
+func ifExists(s *job.Spec) { s.IfExists = true }
+
+func (w *world) admit(index, locator string, edit ...func(*job.Spec)) *job.Record {
 	w.t.Helper()
-	return w.do(job.Admit{
+	a := job.Admit{
 		Header: w.head("ada"),
 		Target: job.Target{
 			Catalog: "lake", Store: job.LocatorScheme(locator), Database: "d", Table: "t", Provider: job.Provider, Locator: locator,
@@ -80,7 +82,11 @@ func (w *world) admit(index, locator string) *job.Record {
 		},
 		Spec:     job.Spec{Mutation: job.MutationDrop, MaxNumPartitions: 1, MaxNumSubVectors: 1, ExecuteDeadline: 3_600_000},
 		Snapshot: job.Snapshot{DatasetVersion: 1, Source: job.SnapshotCaller},
-	}).Job
+	}
+	for _, e := range edit {
+		e(&a.Spec)
+	}
+	return w.do(a).Job
 }
 
 func (w *world) run(r *job.Record) *job.Record {
@@ -103,6 +109,10 @@ func identity(r *job.Record) job.Identity {
 func (w *world) Read(show func(*job.Live)) { show(w.state.Live) }
 func (w *world) Settings() ([]job.SettingChange, error) {
 	return w.state.Changes, w.faults
+}
+
+func (w *world) History(id job.ID) ([]job.Event, int64, error) {
+	return w.state.Events[id], 0, w.faults
 }
 
 func (w *world) Explain(rec *job.Record) (dispatch.Explanation, bool) {
@@ -311,6 +321,41 @@ var scenarios = []scenario{
 		w.do(job.Cancel{Header: w.head("ada"), Job: r.ID, Expected: r.Revision})
 		return r.ID
 	}},
+	{"NOT_COMMITTED, cancelled with a note", func(w *world) job.ID {
+		r := w.admit("idx", remote)
+		w.now = start.Add(time.Minute)
+		w.do(job.Cancel{Header: w.head("olga"), Job: r.ID, Expected: r.Revision, Note: "wrong column"})
+		return r.ID
+	}},
+	{"NOT_COMMITTED, its backend could not be reached", func(w *world) job.ID {
+		r := w.run(w.admit("idx", remote))
+		w.do(job.Complete{
+			Header: w.head(job.ActorSystem), Identity: identity(r), Code: job.CodeResourceRejected, Proof: job.ProofNone, NotEnqueued: true,
+			Message: "nothing was sent or nothing was accepted; safe to resubmit: connection refused",
+		})
+		return r.ID
+	}},
+	{"NOT_COMMITTED, rejected before it was sent", func(w *world) job.ID {
+		r := w.admit("idx", remote)
+		w.do(job.RejectBeforeDispatch{Header: w.head(job.ActorSystem), Job: r.ID, Expected: r.Revision, Message: "nothing was sent: it is too large"})
+		return r.ID
+	}},
+	{"NOT_COMMITTED, as there was nothing to do, its slot released", func(w *world) job.ID {
+		r := w.end(w.run(w.admit("idx", remote, ifExists)), job.CodeNativeNotFound, job.ProofNone)
+		r = w.do(job.ReleaseSlot{Header: w.head("olga"), Job: r.ID, Expected: r.Revision, Note: "host scrapped"}).Job
+		r = w.do(job.RefreshStart{Header: w.head(job.ActorSystem), Job: r.ID, Expected: r.Revision}).Job
+		w.do(job.RefreshFinish{Header: w.head(job.ActorSystem), Job: r.ID, Attempt: 1, Evidence: "HTTP 200"})
+		return r.ID
+	}},
+	{"UNKNOWN, its deadline passed, its slot released", func(w *world) job.ID {
+		r := w.run(w.admit("idx", remote))
+		r = w.do(job.Complete{
+			Header: w.head(job.ActorSystem), Identity: identity(r), Code: job.CodeNoTrustedResult, Proof: job.ProofNone,
+			Message: "the execute deadline of 1h0m0s passed without a report",
+		}).Job
+		w.do(job.ReleaseSlot{Header: w.head("olga"), Job: r.ID, Expected: r.Revision, Note: "host scrapped"})
+		return r.ID
+	}},
 }
 
 // TestExplain says what testdata/explain.txt holds.
@@ -368,6 +413,28 @@ func TestSettingsUnread(t *testing.T) {
 	w.set("dispatch.paused", "true")
 	w.faults = errors.New("a disk")
 	if said := w.explain(w.admit("idx", remote).ID); !strings.Contains(said, "DISPATCH_PAUSED: dispatch is paused (dispatch.paused is true)") {
+		t.Errorf("said %s", said)
+	}
+}
+
+// Without knowing by whose word a job ended the rest is said all the same.
+func TestHistoryUnread(t *testing.T) {
+	w := newWorld(t)
+	r := w.admit("idx", remote)
+	w.do(job.Cancel{Header: w.head("olga"), Job: r.ID, Expected: r.Revision, Note: "wrong column"})
+	w.faults = errors.New("a disk")
+	const want = "OUTCOME: CANCELLED_BEFORE_DISPATCH at 2026-03-01T12:00:00Z: cancelled before dispatch; nothing was sent: wrong column\n"
+	if said := w.explain(r.ID); !strings.HasPrefix(said, want) {
+		t.Errorf("said %s\nwant %s", said, want)
+	}
+}
+
+// A caller may be called as a backend is in the history: it is not taken for one.
+func TestCallerCalledAsBackend(t *testing.T) {
+	w := newWorld(t)
+	r := w.admit("idx", remote)
+	w.do(job.Cancel{Header: w.head("backend:0"), Job: r.ID, Expected: r.Revision})
+	if said := w.explain(r.ID); !strings.HasPrefix(said, "OUTCOME: CANCELLED_BEFORE_DISPATCH, by backend:0 at ") {
 		t.Errorf("said %s", said)
 	}
 }

@@ -95,19 +95,12 @@ func (x *explanation) registered() bool {
 // unknown says what an UNKNOWN job holds and what would release it.
 func (x *explanation) unknown() {
 	rec := x.rec
-	if r := rec.Result; r != nil {
-		text := fmt.Sprintf("nobody can tell whether the dataset was changed: %s", r.Code)
-		if r.Reason.Valid() && r.Reason != job.ReasonNone {
-			text += ", " + r.Reason.String()
-		}
-		if r.Message != "" {
-			text += ", " + r.Message
-		}
+	if text := x.ended(); text != "" {
 		look := "look at the dataset with a Lance client"
 		if job.LocatorScheme(rec.Target.Locator) == "file" {
 			look = "look at the dataset: lancemaster dataset inspect " + shellQuoted(rec.Target.Locator)
 		}
-		x.say(OutcomeUnknown, look, "%s", text)
+		x.say(OutcomeUnknown, look, "nobody can tell whether the dataset was changed: %s", text)
 	}
 	if rec.HoldsFence() {
 		x.say(FenceHeld, fmt.Sprintf("make sure that its worker is gone, then: lancemaster job force-release %d --note TEXT", rec.ID),
@@ -120,6 +113,7 @@ func (x *explanation) unknown() {
 	if r := rec.ForceRelease; r != nil {
 		x.say(ForceReleased, "", "%s force released it at %s (%s); %s", r.Actor, at(r.At), r.Note, r.Warning)
 	}
+	x.slotReleased()
 	if rec.Dispatch.Dispatched() {
 		x.slot()
 		if rec.Open() {
@@ -158,6 +152,7 @@ func (x *explanation) known() {
 		x.refresh()
 		x.say(FenceHeld, "", "it holds the index name %s until the refresh is done", x.rec.Target.IndexKey)
 	}
+	x.slotReleased()
 	x.slot()
 	if x.rec.HoldsSlot() {
 		x.backend()

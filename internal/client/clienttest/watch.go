@@ -137,9 +137,15 @@ func (w *world) explain(id int64) (*admin.TExplainJobResponse, error) {
 			&admin.TReason{Code: "BACKEND_DRAINING", Message: "backend 2 (10.0.0.8:9060): it is draining", NextStep: ptr("lancemaster backend undrain 2")})
 	case admin.TJobState_UNKNOWN:
 		out.Reasons = append(out.Reasons, &admin.TReason{
+			Code: "OUTCOME_UNKNOWN", Message: "nobody can tell whether the dataset was changed", NextStep: ptr("look at the dataset with a Lance client"),
+		}, &admin.TReason{
 			Code: "FENCE_HELD", Message: "it holds the index name \x1b[31mtitle_idx", NextStep: ptr(fmt.Sprintf("lancemaster job force-release %d --note TEXT", id)),
 		})
-	case admin.TJobState_RUNNING, admin.TJobState_COMMITTED, admin.TJobState_NOT_COMMITTED:
+	case admin.TJobState_NOT_COMMITTED:
+		out.Reasons = append(out.Reasons,
+			&admin.TReason{Code: "OUTCOME", Message: fmt.Sprintf("%s, reported by backend 1 at 2026-03-01T12:01:10Z: %s", j.Result_.Code, j.Result_.Message)},
+			&admin.TReason{Code: "CLOSED", Message: "it waits for nothing and holds nothing"})
+	case admin.TJobState_RUNNING, admin.TJobState_COMMITTED:
 	}
 	return out, nil
 }
