@@ -109,10 +109,23 @@ func openDataDir(dir, nodeID string) (identity, error) {
 	if err != nil {
 		return identity{}, err
 	}
+	return id, ownDataDir(dir, id, nodeID)
+}
+
+func ownDataDir(dir string, id identity, nodeID string) error {
 	if id.NodeID != nodeID {
-		return identity{}, fmt.Errorf("the data directory %s belongs to node %q, not to %q; correct node_id or data_dir", dir, id.NodeID, nodeID)
+		return fmt.Errorf("the data directory %s belongs to node %q, not to %q; correct node_id or data_dir", dir, id.NodeID, nodeID)
 	}
-	return id, nil
+	return nil
+}
+
+// checkDataDir tells whether a start as this node would be refused the directory, and changes nothing. One that
+// is not there, or that the caller may not read, is left to the start.
+func checkDataDir(dir, nodeID string) error {
+	if id, err := readIdentity(dir); err == nil {
+		return ownDataDir(dir, id, nodeID)
+	}
+	return nil
 }
 
 // readIdentity returns a directory's identity; fs.ErrNotExist where it has none.

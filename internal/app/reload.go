@@ -48,6 +48,9 @@ func (a *App) Reload(next config.Config, err error) {
 	a.reload.Lock()
 	defer a.reload.Unlock()
 	a.owed, a.owedFor = nil, ""
+	if err == nil {
+		err = a.sameNode(next)
+	}
 	if err != nil {
 		a.reloads.failed()
 		a.log.Error("the configuration was not reloaded and stays as it is; correct it and send SIGHUP again", "error", err.Error())
@@ -62,6 +65,19 @@ func (a *App) Reload(next config.Config, err error) {
 		return
 	}
 	a.take(next)
+}
+
+// sameNode refuses a configuration with which the next start certainly fails: the data belongs to this node for
+// ever. Another data directory may be meant, for when the data has been moved to it, unless it is another node's.
+func (a *App) sameNode(next config.Config) error {
+	if next.NodeID != a.cfg.NodeID {
+		return fmt.Errorf("node_id: it cannot change from %q to %q: the data directory %s belongs to %q for good, and a start under another name is refused; set it back; a new node has a configuration and a data directory of its own",
+			a.cfg.NodeID, next.NodeID, a.cfg.DataDir, a.cfg.NodeID)
+	}
+	if next.DataDir == a.cfg.DataDir {
+		return nil
+	}
+	return checkDataDir(next.DataDir, next.NodeID)
 }
 
 func (a *App) reloadFiles() error { return errors.Join(a.certs.reload(), a.tokens.Reload()) }

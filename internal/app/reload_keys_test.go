@@ -107,6 +107,51 @@ func (l *told) String() string {
 	return l.text.String()
 }
 
+// A configuration with which the next start is refused the data directory is none that a reload takes.
+func TestAReloadKeepsTheNode(t *testing.T) {
+	t.Parallel()
+	level := new(slog.LevelVar)
+	var said told
+	a, change := alone(t, map[string]string{"node_id": "m1"}, Options{LogLevel: level, Logger: slog.New(slog.NewTextHandler(&said, nil))})
+	own := a.cfg.DataDir
+	foreign := t.TempDir()
+	if _, err := openDataDir(foreign, "m2"); err != nil {
+		t.Fatal(err)
+	}
+	change("log.level", "error")
+	for _, tt := range []struct{ key, value, back, says string }{
+		{"node_id", "m2", "m1", `it cannot change from \"m1\" to \"m2\"`},
+		{"data_dir", foreign, own, `belongs to node \"m2\", not to \"m1\"`},
+	} {
+		a.Reload(change(tt.key, tt.value), nil)
+		if a.reloadSucceeded(t) || level.Level() == slog.LevelError || a.current.Load().Values[tt.key] == tt.value || !strings.Contains(said.String(), tt.says) {
+			t.Errorf("%s was reloaded as %s; it says %s", tt.key, tt.value, said.String())
+		}
+		change(tt.key, tt.back)
+	}
+	// The data may be moved to another directory before the next start.
+	a.Reload(change("data_dir", filepath.Join(t.TempDir(), "moved")), nil)
+	if !a.reloadSucceeded(t) || level.Level() != slog.LevelError {
+		t.Errorf("a data directory that nobody has is refused: %s", said.String())
+	}
+}
+
+// reloadSucceeded is what the metric says.
+func (a *App) reloadSucceeded(t *testing.T) bool {
+	t.Helper()
+	families, err := a.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "lancemaster_config_last_reload_successful" {
+			return f.GetMetric()[0].GetGauge().GetValue() == 1
+		}
+	}
+	t.Fatal("there is no such metric")
+	return false
+}
+
 // A reload that failed over a file only is made up for once the file is well, without another SIGHUP.
 func TestAReloadWaitsForItsFiles(t *testing.T) {
 	t.Parallel()
@@ -121,20 +166,7 @@ func TestAReloadWaitsForItsFiles(t *testing.T) {
 	level := new(slog.LevelVar)
 	var said told
 	a, change := alone(t, map[string]string{"admin.tokens_file": tokens}, Options{LogLevel: level, Logger: slog.New(slog.NewTextHandler(&said, nil))})
-	ok := func() bool {
-		t.Helper()
-		families, err := a.registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range families {
-			if f.GetName() == "lancemaster_config_last_reload_successful" {
-				return f.GetMetric()[0].GetGauge().GetValue() == 1
-			}
-		}
-		t.Fatal("there is no such metric")
-		return false
-	}
+	ok := func() bool { return a.reloadSucceeded(t) }
 	write("faulty\n")
 	a.Reload(change("log.level", "error"), nil)
 	a.retryReload()

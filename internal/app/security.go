@@ -89,7 +89,7 @@ func CheckFiles(ctx context.Context, cfg config.Config, log *slog.Logger) error 
 		faults = append(faults, tokensFault(err))
 	}
 	_, err := backendToken(ctx, dispatch.NewReferences(), cfg)
-	return errors.Join(append(faults, err)...)
+	return errors.Join(append(faults, err, checkDataDir(cfg.DataDir, cfg.NodeID))...)
 }
 
 // backendToken reads the token shared with backends; empty where there is none.

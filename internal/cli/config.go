@@ -53,8 +53,9 @@ func (a *cli) configCheckCmd() *cobra.Command {
 		Long: `Check a configuration with the very validator that a start and a reload use. Every fault is told, each
 with its key and where the value came from, and also when nothing is configured at all. Of a valid
 configuration the files and secrets that it names are read too, as a start would: the certificate, its key
-and the CAs, the tokens file, backend.token; what a start would warn of in them is said on stderr. So run it
-on the node's machine, as the node's user and with its environment. Nothing is written and nobody is called.
+and the CAs, the tokens file, backend.token, and whose the data directory is; what a start would warn of in
+them is said on stderr. So run it on the node's machine, as the node's user and with its environment. Nothing
+is written and nobody is called.
 
 ` + exitPlain,
 		Example: `  lancemaster config check --config /etc/lancemaster/lancemaster.yaml`,

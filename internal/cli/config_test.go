@@ -79,6 +79,8 @@ func TestConfigCheckReadsWhatIsNamed(t *testing.T) {
 	if status != 0 || out != "the configuration is valid\n" || !strings.HasPrefix(errs, "warning: the TLS certificate leads to no CA") || !strings.Contains(errs, "ca_file: "+second) {
 		t.Errorf("a certificate of another CA: %d, %s%s", status, out, errs)
 	}
+	foreign := t.TempDir()
+	write(t, foreign, "node.json", []byte(`{"node_id":"m2","instance_id":"1f0c"}`))
 	for name, tc := range map[string]struct {
 		args []string
 		want string // of the fault; empty: none
@@ -89,6 +91,8 @@ func TestConfigCheckReadsWhatIsNamed(t *testing.T) {
 		"no tokens file":             {[]string{"--admin-tokens-file", filepath.Join(dir, "nothing")}, "admin.tokens_file"},
 		"a tokens file without hash": {[]string{"--admin-tokens-file", cert}, "admin.tokens_file"},
 		"no such variable":           {[]string{"--backend-token", "env:LM_TEST_NOTHING"}, "backend.token"},
+		"another node's data":        {[]string{"--node-id", "m1", "--data-dir", foreign}, "belongs to node \"m2\", not to \"m1\""},
+		"this node's data":           {[]string{"--node-id", "m2", "--data-dir", foreign}, ""},
 		"no such secret":             {[]string{"--backend-token", "file:" + filepath.Join(dir, "nothing")}, "backend.token"},
 	} {
 		status, _, errs := newSession(t).lancemaster(t, append([]string{"config", "check"}, tc.args...)...)

@@ -67,7 +67,8 @@ What all masters must agree on is in the replicated settings instead: ` + "`lanc
   and secrets that the configuration names as a start would, so run it on the node's machine as the node's user.
 - ` + "`lancemaster config show`" + ` prints what holds, each value with where it came from.
 - SIGHUP reads everything again. Keys marked "reload" change at once, and so do the files that the TLS keys name;
-  of the others the log says that they count from the next start. A faulty configuration changes nothing: the log
+  of the others the log says that they count from the next start. A faulty configuration changes nothing, nor does one
+  with another ` + "`node_id`" + `, or with the data directory of another node, which a start would refuse: the log
   says why, and ` + "`lancemaster_config_last_reload_successful`" + ` is 0 until a reload succeeds: where only a file was
   at fault, within a minute of its correction. Files are read beside the node's work: one on a file system that does not
   answer is reported after ten seconds, and holds up no stop.
