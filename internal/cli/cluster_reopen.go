@@ -51,48 +51,50 @@ with "lancemaster settings set admission.enabled=true dispatch.paused=false".
 		case len(r.Note) > maxNote:
 			return usagef("--note has %d bytes; at most %d are kept", len(r.Note), maxNote)
 		}
-		return a.withClient(func(c *client.Client) error {
-			var old []string
-			if a.interactive() || r.MastersStopped && r.BackendsRestarted {
-				var err error
-				if old, err = unrestarted(ctx, c); err != nil {
-					return err
-				}
-			}
-			restarted := []string{backendsAnew, strayWorker}
-			for _, w := range old {
-				restarted = append(restarted, "But "+w)
-			}
-			err := a.confirm(ctx,
-				confirmation{"masters-stopped", r.MastersStopped, []string{mastersStopped, strayMaster}},
-				confirmation{"backends-restarted", r.BackendsRestarted, restarted})
-			if err != nil {
-				return err
-			}
-			r.MastersStopped, r.BackendsRestarted = true, true
-			s, err := c.Reopen(ctx, r)
-			if err != nil {
-				return err
-			}
-			for _, w := range old {
-				fmt.Fprintf(a.Err, "warning: %s\n", clean(w))
-			}
-			if len(old) > 0 {
-				fmt.Fprintln(a.Err, "next: restart each, unless every old master had stopped at least 10 seconds before it started; do so before dispatch goes on")
-			}
-			return a.print(s, func(out *page) {
-				fmt.Fprintf(out, "cluster %d is open again in incarnation %d\n", s.ClusterID, s.Incarnation)
-				fmt.Fprintln(out, "its gate is still closed and dispatch paused; look at the UNKNOWN jobs first:")
-				fmt.Fprintln(out, "  lancemaster job list --state UNKNOWN")
-				fmt.Fprintln(out, "  lancemaster settings set admission.enabled=true dispatch.paused=false")
-			})
-		})
+		return a.withClient(func(c *client.Client) error { return a.reopen(ctx, c, r) })
 	})
 	f := cmd.Flags()
 	f.StringVar(&r.Note, "note", "", "why it may be reopened, 1 to 1024 bytes, for the record (required)")
 	f.BoolVar(&r.MastersStopped, "masters-stopped", false, "confirm that every master of the older incarnation is stopped")
 	f.BoolVar(&r.BackendsRestarted, "backends-restarted", false, "confirm that every backend was restarted 10 seconds or more after that")
 	return cmd
+}
+
+func (a *cli) reopen(ctx context.Context, c *client.Client, r client.Reopening) error {
+	var old []string
+	if a.interactive() || r.MastersStopped && r.BackendsRestarted {
+		var err error
+		if old, err = unrestarted(ctx, c); err != nil {
+			return err
+		}
+	}
+	restarted := []string{backendsAnew, strayWorker}
+	for _, w := range old {
+		restarted = append(restarted, "But "+w)
+	}
+	err := a.confirm(ctx,
+		confirmation{"masters-stopped", r.MastersStopped, []string{mastersStopped, strayMaster}},
+		confirmation{"backends-restarted", r.BackendsRestarted, restarted})
+	if err != nil {
+		return err
+	}
+	r.MastersStopped, r.BackendsRestarted = true, true
+	s, err := c.Reopen(ctx, r)
+	if err != nil {
+		return err
+	}
+	for _, w := range old {
+		fmt.Fprintf(a.Err, "warning: %s\n", clean(w))
+	}
+	if len(old) > 0 {
+		fmt.Fprintln(a.Err, "next: restart each, unless every old master had stopped at least 10 seconds before it started; do so before dispatch goes on")
+	}
+	return a.print(s, func(out *page) {
+		fmt.Fprintf(out, "cluster %d is open again in incarnation %d\n", s.ClusterID, s.Incarnation)
+		fmt.Fprintln(out, "its gate is still closed and dispatch paused; look at the UNKNOWN jobs first:")
+		fmt.Fprintln(out, "  lancemaster job list --state UNKNOWN")
+		fmt.Fprintln(out, "  lancemaster settings set admission.enabled=true dispatch.paused=false")
+	})
 }
 
 // unrestarted names the backends that answer as a process of before the quarantine, if there is one.
