@@ -203,7 +203,8 @@ func checkStore(v View, t Target) *Refusal {
 }
 
 // CheckFence refuses a target whose index name another job holds. It tells the
-// holder's id and nothing of what the holder asked for.
+// holder's id and nothing of what the holder asked for. To wait alone may be for ever:
+// an UNKNOWN holder keeps the name until an operator releases it.
 func CheckFence(v interface {
 	FenceOwner(FenceKey) (ID, bool)
 }, t Target) *Refusal {
@@ -212,7 +213,7 @@ func CheckFence(v interface {
 		return nil
 	}
 	refusal := refuse(CodeFenceHeld, fmt.Sprintf("index name %q is held by job %d", t.IndexName, owner),
-		fmt.Sprintf("wait until job %d is resolved, then ask again", owner))
+		fmt.Sprintf("see what job %d waits for with: lancemaster job explain %d; ask again when it is resolved", owner, owner))
 	refusal.Holder = owner
 	return refusal
 }
@@ -231,14 +232,16 @@ func CheckQuotas(v interface {
 		what        string
 		held, limit int
 		setting     string
+		filter      string // of the list that has them
 	}{
-		{CodeQuotaTable, "this dataset", v.UnresolvedAtTable(t.TableKey()), s.MaxUnresolvedPerTable, "per_table"},
-		{CodeQuotaCatalog, fmt.Sprintf("catalog %q", t.Catalog), v.UnresolvedInCatalog(t.Catalog), s.MaxUnresolvedPerCatalog, "per_catalog"},
-		{CodeQuotaGlobal, "the cluster", v.Unresolved(), s.MaxUnresolvedGlobal, "global"},
+		// Catalogs may share a store, so the dataset's jobs need not be of this catalog.
+		{CodeQuotaTable, "this dataset", v.UnresolvedAtTable(t.TableKey()), s.MaxUnresolvedPerTable, "per_table", ""},
+		{CodeQuotaCatalog, fmt.Sprintf("catalog %q", t.Catalog), v.UnresolvedInCatalog(t.Catalog), s.MaxUnresolvedPerCatalog, "per_catalog", " --catalog " + t.Catalog},
+		{CodeQuotaGlobal, "the cluster", v.Unresolved(), s.MaxUnresolvedGlobal, "global", ""},
 	} {
 		if q.held >= q.limit {
 			return refuse(q.code, fmt.Sprintf("%s has as many unresolved jobs as are allowed: %d of %d", q.what, q.held, q.limit),
-				"wait until some are resolved, or raise admission.max_unresolved_"+q.setting)
+				fmt.Sprintf("list the unresolved jobs with: lancemaster job list --unresolved%s; ask again when some are resolved, or raise admission.max_unresolved_%s", q.filter, q.setting))
 		}
 	}
 	return nil

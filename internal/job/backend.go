@@ -68,7 +68,8 @@ func removeBackend(v View, c RemoveBackend) (Change, *Refusal) {
 	}
 	if held := v.SlotsHeld(old.ID); held > 0 {
 		return Change{}, refuse(CodeInUse, fmt.Sprintf("backend %d was not removed: slots (%d) are held on it", old.ID, held),
-			"drain it and wait for termination proofs, or release the slots of jobs whose workers you know to be gone")
+			fmt.Sprintf("see who holds them with: lancemaster job list --open --backend %d; drain it and wait for termination proofs,"+
+				" or release the slots of jobs whose workers you know to be gone", old.ID))
 	}
 	return Change{Backend: &BackendChange{ID: old.ID, Old: old}, Answer: Answer{Backend: old}}, nil
 }

@@ -62,7 +62,7 @@ func checkMove(v View, old, next *Catalog) *Refusal {
 		return nil
 	}
 	return refuse(CodeInUse, fmt.Sprintf("the store of catalog %q was not changed under its open jobs (%d)", old.Name, open),
-		"wait until they are closed, or create another catalog")
+		seeOpen(old.Name)+"; ask again when they are closed, or create another catalog")
 }
 
 func removeCatalog(v View, c RemoveCatalog) (Change, *Refusal) {
@@ -72,9 +72,15 @@ func removeCatalog(v View, c RemoveCatalog) (Change, *Refusal) {
 	}
 	if open := v.OpenInCatalog(old.Name); open > 0 {
 		return Change{}, refuse(CodeInUse, fmt.Sprintf("catalog %q was not removed: open jobs (%d) use it", old.Name, open),
-			"wait until they are closed")
+			seeOpen(old.Name)+"; ask again when they are closed")
 	}
 	return Change{Catalog: &CatalogChange{Name: old.Name, Old: old}, Answer: Answer{Catalog: old}}, nil
+}
+
+// seeOpen says how to find out what a catalog's open jobs wait for. To wait alone may be
+// for ever: an UNKNOWN one holds its name until an operator releases it.
+func seeOpen(catalog string) string {
+	return fmt.Sprintf("list them with: lancemaster job list --open --catalog %s, and see what each waits for with: lancemaster job explain JOB", catalog)
 }
 
 func noCatalog(name string) *Refusal {
