@@ -22,6 +22,9 @@ is as old as CONTACT says, and one that works is at most a few entries behind. O
 APPLIED is what it told last, marked (last). CLOCK is how far a clock is ahead (+) of that of the master that
 answers.
 
+A member is other-disk where its node answers with another disk than the registered one, as after a lost
+disk: then it is heard, and does not take part. The warning says what to do.
+
 With --stale a master says what it knows by itself, which works without a leader too.
 
 ` + exitPlain,
@@ -70,6 +73,8 @@ func memberRole(m client.Member) string {
 	switch {
 	case m.Leader:
 		return "leader"
+	case !m.Reachable && !m.ThisNode && m.State == "another disk answers":
+		return "other-disk"
 	case !m.Reachable && !m.ThisNode:
 		return "unreachable"
 	case !m.Voter:

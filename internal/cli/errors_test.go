@@ -79,3 +79,22 @@ func TestAWaitingMaster(t *testing.T) {
 		t.Errorf("it is told of as %q, want %q", out.String(), want)
 	}
 }
+
+// TestAnotherDisk: what is heard at this moment is not called unreachable.
+func TestAnotherDisk(t *testing.T) {
+	now := client.Duration(0)
+	k := &client.Cluster{
+		Node: &client.Status{NodeID: "m1", LeaderID: "m1"}, Voters: 3, Quorum: 2,
+		Members: []client.Member{
+			{NodeID: "m2", Voter: true, LastContact: &now, State: "another disk answers"},
+			{NodeID: "m3", Voter: true, LastContact: &now, State: "Follower"},
+		},
+	}
+	out := (&cli{Streams: Streams{Out: &bytes.Buffer{}}}).page()
+	clusterTable(out, k)
+	for _, want := range []string{"m2    other-disk", "m3    unreachable"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not among\n%s", want, out.String())
+		}
+	}
+}

@@ -61,7 +61,7 @@ const (
 var stateColours = map[string]string{
 	"COMMITTED": green, "DONE": green, "yes": green, "leader": green, "active": green, "ok": green,
 	"RUNNING": yellow, "REQUIRED": yellow, "joining": yellow, "draining": yellow, "standby": yellow, "warn": yellow,
-	"UNKNOWN": red, "FAILED": red, "no": red, "unreachable": red, "FAIL": red,
+	"UNKNOWN": red, "FAILED": red, "no": red, "unreachable": red, "other-disk": red, "FAIL": red,
 	"NOT_COMMITTED": magenta, "PENDING": cyan,
 }
 

@@ -225,12 +225,17 @@ func (c *Cluster) describe(id string) MemberStatus {
 	switch {
 	case m.Reachable || m.LastError != "":
 	case !c.isRegistered(s):
+		// What it has applied says nothing of the member's disk.
+		m.RaftState, m.Applied = stateOtherDisk, 0
 		m.LastError = fmt.Sprintf("it answers with another disk than the registered one; if the old one is gone for good, run `lancemaster cluster replace %s`", id)
 	default:
 		m.LastError = fmt.Sprintf("it has not answered for %s", m.LastHeard.Round(time.Second))
 	}
 	return m
 }
+
+// stateOtherDisk is what a member does in whose place another disk answers: it is heard, and is not the member.
+const stateOtherDisk = "another disk answers"
 
 func (c *Cluster) fillSelf(m *MemberStatus) {
 	self := c.Identity()

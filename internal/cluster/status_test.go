@@ -92,6 +92,11 @@ func TestOverviewsWarnings(t *testing.T) {
 				if got := a.warnings(); !strings.Contains(got, tt.want) {
 					t.Errorf("warnings:\n%s\nwant %s", got, tt.want)
 				}
+				if name == "another disk" {
+					if m := a.describe("b"); m.RaftState != "another disk answers" || m.Reachable || m.LastHeard < 0 || m.LastHeard > freshFor || m.Applied != 0 {
+						t.Errorf("b is told as %+v", m)
+					}
+				}
 				if got := a.warnings(); name == "removed" && strings.Contains(got, "a is registered, but no member") {
 					t.Errorf("a removed master is told to be added and removed too:\n%s", got)
 				}
