@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -64,6 +66,30 @@ func TestTokenFileOfOthers(t *testing.T) {
 		want := fmt.Sprintf("warning: others can read the access token in %s (mode %#o); next: chmod 600 %s\n", path, mode, path)
 		if status == exitUsage || (errs == want) != warned || !warned && errs != "" {
 			t.Errorf("mode %o: exit %d, %q", mode, status, errs)
+		}
+	}
+}
+
+// A fault names where the value came from: who sets variables has given no flag.
+func TestFaultsNameTheirSource(t *testing.T) {
+	for _, tt := range []struct {
+		env  []string
+		args []string
+		says string
+	}{
+		{[]string{"LANCEMASTER_ADDR=foo"}, nil, `LANCEMASTER_ADDR: "foo" is not`},
+		{[]string{"LANCEMASTER_ADDR=foo"}, []string{"--addr", "bar"}, `--addr: "bar" is not`},
+		{nil, []string{"--addr", "bar"}, `--addr: "bar" is not`},
+		{[]string{"LANCEMASTER_TLS_CA=/nope"}, nil, "LANCEMASTER_TLS_CA: open /nope"},
+		{[]string{"LANCEMASTER_TLS_CA=/nope"}, []string{"--tls-ca", "/none"}, "--tls-ca: open /none"},
+		{[]string{"LANCEMASTER_TOKEN_FILE=/nope"}, nil, "LANCEMASTER_TOKEN_FILE: open /nope"},
+		{[]string{"LANCEMASTER_TLS_CERT=/nope"}, nil, "LANCEMASTER_TLS_CERT and --tls-key go together"},
+		{[]string{"LANCEMASTER_TLS_CERT=/nope"}, []string{"--tls-key", "/none"}, "LANCEMASTER_TLS_CERT and --tls-key: open /nope"},
+	} {
+		var errs bytes.Buffer
+		status := Run(t.Context(), append([]string{"settings", "list"}, tt.args...), tt.env, Streams{In: strings.NewReader(""), Out: io.Discard, Err: &errs})
+		if status != exitUsage || !strings.HasPrefix(errs.String(), "lancemaster: "+tt.says) {
+			t.Errorf("%q %q: exit %d, %s", tt.env, tt.args, status, errs.String())
 		}
 	}
 }

@@ -226,12 +226,19 @@ var variables = []string{
 }
 
 func (a *cli) getenv(name, otherwise string) string {
-	for _, kv := range a.env {
+	if v := getenv(a.env, name); v != "" {
+		return v
+	}
+	return otherwise
+}
+
+func getenv(env []string, name string) string {
+	for _, kv := range env {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok && v != "" {
 			return v
 		}
 	}
-	return otherwise
+	return ""
 }
 
 // complete lets the shell complete a flag's words.
@@ -255,7 +262,7 @@ func (a *cli) connect() (*client.Client, error) {
 func (a *cli) connectFor(stale func(client.Staleness)) (*client.Client, error) {
 	addresses, err := client.ParseAddresses(a.addr)
 	if err != nil {
-		return nil, usagef("--addr: %v", err)
+		return nil, usagef("%s: %v", a.access.source("addr"), err)
 	}
 	cfg := client.Config{Addresses: addresses, Name: a.clientName, Version: config.BuildInfo().Version, CallTimeout: a.callTimeout, Stale: stale}
 	if cfg.Token, err = a.access.token(); err != nil {
