@@ -42,7 +42,7 @@ func TestEveryMethodNeedsItsRole(t *testing.T) {
 				if refused == allowed {
 					t.Errorf("%s with the role %s: answered %v", name, with, e)
 				}
-				if refused && !strings.Contains(e.Message, "needs the role "+role.String()) {
+				if refused && !strings.HasPrefix(e.Message, methods[name].doing+" needs the role "+role.String()) {
 					t.Errorf("%s: told %q", name, e.Message)
 				}
 			}
@@ -61,6 +61,9 @@ func TestEveryMethodNeedsItsRole(t *testing.T) {
 		t.Errorf("the table has %v,\nthe service has %v", slices.Sorted(maps.Keys(methods)), service)
 	}
 	for name, m := range methods {
+		if verb, what, _ := strings.Cut(m.doing, " "); !strings.HasSuffix(verb, "ing") || what == "" {
+			t.Errorf("%s: %q is not what its caller does", name, m.doing)
+		}
 		if (m.access == writes) != (m.lost != "") {
 			t.Errorf("%s: a change, and only a change, says what to do when its answer is lost", name)
 		}

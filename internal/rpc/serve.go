@@ -86,13 +86,13 @@ func (a *Admin) admit(ctx context.Context, m method, caller *admin.TRequestConte
 	if !p.Role.Includes(m.role) {
 		return call{}, p, &job.Refusal{
 			Code:    job.CodePermission,
-			Message: fmt.Sprintf("%s needs the role %s, and %s has the role %s; nothing was changed", m.name, m.role, p.actor(), p.Role),
+			Message: fmt.Sprintf("%s needs the role %s, and %s has the role %s; nothing was changed", m.doing, m.role, p.actor(), p.Role),
 			Next:    fmt.Sprintf("use a token or a certificate with the role %s or a higher one", m.role),
 		}
 	}
 	c := call{Context: WithPrincipal(ctx, p), actor: p.actor(), stale: caller != nil && caller.GetStale()}
 	if c.stale && m.access == writes {
-		return call{}, p, invalid("stale", "is only for reads, and "+m.name+" makes a change")
+		return call{}, p, invalid("stale", "is only for reads, and "+m.doing+" makes a change")
 	}
 	return c, p, nil
 }
