@@ -238,6 +238,10 @@ func TestMalformedTokens(t *testing.T) {
 		if reasonOf(t, err) != auth.ReasonMalformedToken {
 			t.Errorf("%.60q: got %v", text, err)
 		}
+		// One that looks like a token is not told what tokens look like.
+		if told, mistyped := err.Error(), text == good[:45]+"B"; strings.Contains(told, "mistyped") != mistyped || strings.Contains(told, "this is no access token") == mistyped {
+			t.Errorf("%.60q: told %q", text, told)
+		}
 	}
 	if *count != 0 {
 		t.Errorf("%d hashes were compared", *count)

@@ -29,6 +29,9 @@ func NewToken() string {
 // errTokenForm does not repeat what was given: it may be a secret in another place.
 var errTokenForm = errors.New("this is no access token: those begin with " + TokenPrefix + " and go on with 43 letters, digits, - and _")
 
+// errTokenTyped: the last of the 43 says less than the others, so some of those that look like a token are none.
+var errTokenTyped = errors.New("this access token is mistyped or was changed: no token ends with its last character")
+
 // HashToken returns what is kept of a token. Only the text's length and letters decide whether it is
 // looked at further, and no text is long.
 func HashToken(text string) (job.Hash, error) {
@@ -36,8 +39,12 @@ func HashToken(text string) (job.Hash, error) {
 		return job.Hash{}, errTokenForm
 	}
 	// The decoder passes over line ends, which the length of what it returns gives away.
-	if b, err := base64.RawURLEncoding.Strict().DecodeString(text[len(TokenPrefix):]); err != nil || len(b) != tokenBytes {
+	given := text[len(TokenPrefix):]
+	if b, err := base64.RawURLEncoding.DecodeString(given); err != nil || len(b) != tokenBytes {
 		return job.Hash{}, errTokenForm
+	}
+	if _, err := base64.RawURLEncoding.Strict().DecodeString(given); err != nil {
+		return job.Hash{}, errTokenTyped
 	}
 	return sha256.Sum256([]byte(text)), nil
 }
