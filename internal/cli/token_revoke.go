@@ -18,6 +18,9 @@ func (a *cli) tokenRevokeCmd() *cobra.Command {
 		Long: `Make an access token worthless, at once and for good. What was done with it stays in the history under its
 name.
 
+One in the file of a master's admin.tokens_file is none of the cluster's and is not listed: take its line out of
+that file on each master that has it, and within 30s it is worthless there.
+
 Before a token of the role admin you are asked on a terminal, and a script gives --yes: it may be the one
 that you call with, or the last one that may make tokens and change the cluster.
 

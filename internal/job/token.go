@@ -56,11 +56,11 @@ func putToken(v View, c PutToken) (Change, *Refusal) {
 			return Change{Answer: Answer{Token: old, Existing: true}}, nil
 		}
 		return Change{}, refuse(CodeAlreadyExists, fmt.Sprintf("there is a token %q already", printable(c.Token)),
-			"choose another name, or remove it first")
+			"choose another name, or revoke it first with: lancemaster token revoke")
 	}
 	tokens := v.Tokens()
 	if len(tokens) >= MaxTokens {
-		return Change{}, invalid("a cluster has at most %d access tokens; remove those that nobody uses", MaxTokens)
+		return Change{}, invalid("a cluster has at most %d access tokens; revoke those that nobody uses", MaxTokens)
 	}
 	for _, t := range tokens {
 		// Whose name and role a call with it has would depend on which is found first.
@@ -76,7 +76,8 @@ func putToken(v View, c PutToken) (Change, *Refusal) {
 func removeToken(v View, c RemoveToken) (Change, *Refusal) {
 	old := v.Token(c.Token)
 	if old == nil {
-		return Change{}, refuse(CodeNotFound, fmt.Sprintf("there is no token %q", printable(c.Token)), "see: lancemaster token list")
+		return Change{}, refuse(CodeNotFound, fmt.Sprintf("there is no token %q", printable(c.Token)),
+			"see: lancemaster token list; one in the file of a master's admin.tokens_file is none of the cluster's: take it out of that file")
 	}
 	return Change{Token: &TokenChange{Name: old.Name, Old: old}, Answer: Answer{Token: old}}, nil
 }

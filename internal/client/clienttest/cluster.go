@@ -253,5 +253,6 @@ func (h *handler) RevokeToken(_ context.Context, r *admin.TRevokeTokenRequest) (
 			return &admin.TRemoveResponse{}, nil
 		}
 	}
-	return nil, refuse(admin.TAdminErrorCode_NOT_FOUND, fmt.Sprintf("there is no token %q", r.GetName()), "see: lancemaster token list")
+	return nil, refuse(admin.TAdminErrorCode_NOT_FOUND, fmt.Sprintf("there is no token %q", r.GetName()),
+		"see: lancemaster token list; one in the file of a master's admin.tokens_file is none of the cluster's: take it out of that file")
 }
