@@ -162,10 +162,12 @@ func TestWhoCalls(t *testing.T) {
 	operator := certificate(t, tlsconf.Request{Name: "ada", Role: tlsconf.RoleOperate})
 	backend := certificate(t, tlsconf.Request{Name: "be-1", Role: tlsconf.RoleBackend})
 	master := certificate(t, tlsconf.Request{Name: "m", Role: tlsconf.RoleMaster, Node: "m", Hosts: []string{"m"}})
-	system := certificate(t, tlsconf.Request{Name: job.ActorSystem, Role: tlsconf.RoleAdmin})
-	lookalike := *system.VerifiedChains[0][0] // of another PKI: Issue makes none
-	lookalike.Subject.CommonName = job.ActorSystem + " "
-	almost := &tls.ConnectionState{PeerCertificates: []*x509.Certificate{&lookalike}, VerifiedChains: [][]*x509.Certificate{{&lookalike}}}
+	named := func(name string) *tls.ConnectionState { // by another PKI: Issue makes none such
+		c := *operator.VerifiedChains[0][0]
+		c.Subject.CommonName = name
+		return &tls.ConnectionState{PeerCertificates: []*x509.Certificate{&c}, VerifiedChains: [][]*x509.Certificate{{&c}}}
+	}
+	system, almost := named(job.ActorSystem), named(job.ActorSystem+" ")
 	unverified := &tls.ConnectionState{PeerCertificates: operator.PeerCertificates}
 	expired := *operator.VerifiedChains[0][0]
 	expired.NotAfter = time.Now().Add(-time.Second)
@@ -204,6 +206,20 @@ func TestWhoCalls(t *testing.T) {
 				t.Errorf("got %+v, %v; want %+v, %q", got, err, tc.want, tc.reason)
 			}
 		})
+	}
+}
+
+// Nobody gets a certificate for a name by which no master would let them in.
+func TestTheMastersNameIsNotIssued(t *testing.T) {
+	for _, name := range []string{job.ActorSystem, strings.ToUpper(job.ActorSystem)} {
+		for _, role := range []tlsconf.Role{tlsconf.RoleRead, tlsconf.RoleSubmit, tlsconf.RoleOperate, tlsconf.RoleAdmin} {
+			if err := (tlsconf.Request{Name: name, Role: role}).Check(); err == nil || !strings.Contains(err.Error(), "the master acts under that name itself") {
+				t.Errorf("%s, %s: %v", name, role, err)
+			}
+		}
+	}
+	if err := (tlsconf.Request{Name: job.ActorSystem, Role: tlsconf.RoleBackend}).Check(); err != nil {
+		t.Errorf("of a backend, which does not call under its name: %v", err)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"math/big"
 	"net/netip"
 	"regexp"
+	"strings"
 	"time"
 )
 
@@ -96,6 +97,12 @@ type Request struct {
 	Validity time.Duration
 }
 
+// masterActor is the name under which a master acts of its own accord, in every case of letters.
+const masterActor = "system"
+
+// calls reports whether the holder is one who calls the admin service, under the certificate's name.
+func (r Request) calls() bool { return r.Role != RoleBackend && r.Role != RoleMaster }
+
 // Check refuses what would not work as anybody expects.
 func (r Request) Check() error {
 	if err := CheckName(r.Name); err != nil {
@@ -105,6 +112,9 @@ func (r Request) Check() error {
 		return err
 	}
 	switch {
+	case r.calls() && strings.EqualFold(r.Name, masterActor):
+		// Masters refuse it at every call: better now than then.
+		return fmt.Errorf("nobody who calls can be named %q: the master acts under that name itself, and lets no other use it", r.Name)
 	case r.Role == RoleMaster && r.Node == "":
 		return errors.New("a master's certificate needs its node id: others hold it against the member that they dial")
 	case r.Role == RoleMaster && len(r.Hosts) == 0:
