@@ -55,6 +55,9 @@ type OfflinePlan struct {
 	CreatedBy string
 	// Replaces says that the directory has content, which is kept in a directory inside it.
 	Replaces bool
+	// Again is the incarnation that an earlier restore or recovery of the directory owes still, and
+	// that is passed over; 0 where none is.
+	Again int64
 	// Uncertain says that NewIncarnation is counted from a snapshot file alone: neither the directory nor
 	// the caller tells of later ones.
 	Uncertain bool
@@ -67,7 +70,7 @@ type OfflineResult struct {
 	// KeptIn is the directory with the former content; empty where there was none.
 	KeptIn string
 	// Already says that an earlier run had done all of it, and nothing was changed now, but for
-	// finishing what that run had begun.
+	// finishing what that run had begun. The plan is what is there then.
 	Already bool
 }
 

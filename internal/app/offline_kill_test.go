@@ -18,7 +18,7 @@ import (
 // The victim is this test binary, started anew to end by its own hand, as kill -9 would end it, between
 // two steps of a restore or a recovery.
 const (
-	victimEnv = "LANCEMASTER_OFFLINE_VICTIM" // restore FILE DIR, or recover DIR
+	victimEnv = "LANCEMASTER_OFFLINE_VICTIM" // restore FILE DIR, or recover DIR [INCARNATION]
 	killAtEnv = "LANCEMASTER_OFFLINE_KILL_AT"
 )
 
@@ -64,6 +64,13 @@ func operate(words []string, step func(string)) error {
 	case "recover":
 		o := recoverOptions(words[1])
 		o.step = step
+		if len(words) > 2 {
+			incarnation, err := strconv.ParseInt(words[2], 10, 64)
+			if err != nil {
+				return err
+			}
+			o.Incarnation = incarnation
+		}
 		_, err := Recover(context.Background(), o)
 		return err
 	default:

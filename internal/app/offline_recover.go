@@ -52,13 +52,20 @@ func Recover(ctx context.Context, o RecoverOptions) (result *OfflineResult, err 
 	if o.ExpectCluster != 0 && plan.ClusterID != o.ExpectCluster {
 		return nil, fmt.Errorf("the data directory %s is of cluster %d, expected is cluster %d; nothing was changed", o.DataDir, plan.ClusterID, o.ExpectCluster)
 	}
-	// Where the log ends, as disks are compared by it: the state counts only the entries that change it.
 	if id.Pending != nil {
-		plan.NewIncarnation = id.Pending.Incarnation
-		if plan.Index, plan.Term, err = o.raftConfig(o.DataDir).End(); err != nil {
-			return nil, err
+		done, err := o.found(id)
+		if err != nil {
+			return nil, fmt.Errorf("the data directory %s was restored or recovered already, but what is there now cannot be read: %w; recover another member's directory, or restore a snapshot", o.DataDir, err)
 		}
-		return &OfflineResult{OfflinePlan: plan, InstanceID: id.InstanceID, Already: true}, nil
+		other := o.differs(done)
+		if other == "" {
+			return &OfflineResult{OfflinePlan: done, InstanceID: id.InstanceID, Already: true}, nil
+		}
+		if o.Incarnation <= done.NewIncarnation {
+			return nil, fmt.Errorf("the data directory %s was restored or recovered already, in incarnation %d at %s, not %s; nothing was changed; name a higher incarnation, %d, to recover it once more",
+				o.DataDir, done.NewIncarnation, done.Address, other, done.NewIncarnation+1)
+		}
+		plan.Again = done.NewIncarnation
 	}
 	if plan.ClusterID == 0 {
 		return nil, fmt.Errorf("the data directory %s has never learned of its cluster's formation: there is nothing to recover", o.DataDir)
@@ -74,6 +81,9 @@ func Recover(ctx context.Context, o RecoverOptions) (result *OfflineResult, err 
 		return nil, err
 	}
 	cause := func(p OfflinePlan) string {
+		if id.Pending != nil {
+			return id.Pending.Cause // where the data came from has not changed
+		}
 		return oneLine(fmt.Sprintf("recovered from the disk of node %s alone, which ends at entry %d, after the quorum was lost", p.NodeID, p.Index))
 	}
 	return o.replace(cause, func(dir string) (OfflinePlan, error) { return o.build(ctx, dir, plan, id) })

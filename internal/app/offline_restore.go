@@ -32,7 +32,8 @@ type RestoreOptions struct {
 
 // Restore makes a data directory of a snapshot file: a cluster of this node alone that goes on where
 // the snapshot ends, as a disk that nobody has known before, and that owes a Quarantine. Whenever it
-// ends, the directory's former content counts or the new one. It may be run again.
+// ends, the directory's former content counts or the new one. It may be run again: that changes nothing,
+// and is refused where it asks for another incarnation or address, unless what is there may be replaced.
 func Restore(ctx context.Context, o RestoreOptions) (*OfflineResult, error) {
 	if err := o.prepare(); err != nil {
 		return nil, err
@@ -113,7 +114,7 @@ func (r *restoring) run() (result *OfflineResult, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if at.already {
+	if at.done != nil {
 		return &OfflineResult{OfflinePlan: plan, InstanceID: at.id.InstanceID, Already: true}, nil
 	}
 	if !fresh {
@@ -126,14 +127,18 @@ func (r *restoring) run() (result *OfflineResult, err error) {
 
 func (r *restoring) plan(at place) (OfflinePlan, error) {
 	h := r.saved.header
+	if at.done != nil {
+		p := *at.done
+		p.CreatedAt, p.CreatedBy = int64(r.saved.CreatedAt), r.saved.NodeID
+		return p, nil
+	}
 	p := OfflinePlan{
 		DataDir: r.DataDir, NodeID: r.NodeID, Address: r.Address, ClusterID: h.ClusterID, Incarnation: h.Incarnation,
 		Index: h.Applied.Index, Term: h.Applied.Term, CreatedAt: int64(r.saved.CreatedAt), CreatedBy: r.saved.NodeID, Replaces: at.used,
 		Uncertain: !at.used && r.Incarnation == 0,
 	}
-	if at.already {
-		p.NewIncarnation = at.id.Pending.Incarnation
-		return p, nil
+	if at.id.Pending != nil {
+		p.Again = at.id.Pending.Incarnation
 	}
 	var err error
 	p.NewIncarnation, err = r.incarnation(h.Incarnation, at.incarnation)
@@ -144,8 +149,8 @@ func (r *restoring) plan(at place) (OfflinePlan, error) {
 type place struct {
 	used        bool
 	id          identity
-	incarnation int64 // the highest that is known there
-	already     bool  // it holds what is to be restored
+	incarnation int64        // the highest that is known there
+	done        *OfflinePlan // what is there where it is all that is asked for
 }
 
 // look refuses a directory whose content is somebody else's, or not to be replaced.
@@ -178,11 +183,32 @@ func (r *restoring) look() (place, error) {
 		return place{}, fmt.Errorf("the data directory %s belongs to node %q, not to %q; correct the node id or the directory", r.DataDir, id.NodeID, r.NodeID)
 	}
 	at := place{used: true, id: id, incarnation: id.known()}
-	if id.Pending != nil && id.Pending.Cause == r.cause {
-		at.already = true
-		return at, nil
+	if id.Pending != nil && id.Pending.Cause == r.cause && len(have) == len(dataFiles) {
+		if err := r.lookAtDone(&at); err != nil || at.done != nil {
+			return at, err
+		}
 	}
 	return at, r.lookAtState(&at)
+}
+
+// lookAtDone looks at what an earlier run has made of this very file. It is replaced as any other
+// content where it is not what is asked for.
+func (r *restoring) lookAtDone(at *place) error {
+	done, err := r.found(at.id)
+	other := r.differs(done)
+	switch {
+	case err == nil && other == "":
+		at.done = &done
+	case r.Replace:
+	case err != nil:
+		return fmt.Errorf("this snapshot was restored to %s already, but what is there now cannot be read: %w; with --replace it is restored once more, and that is kept in a directory inside it",
+			r.DataDir, err)
+	default:
+		return fmt.Errorf("this snapshot was restored to %s already, in incarnation %d at %s, not %s; nothing was changed; "+
+			"with --replace, and an incarnation above %d or none, it is restored once more and what is there is kept in a directory inside it; or name an empty directory",
+			r.DataDir, done.NewIncarnation, done.Address, other, done.NewIncarnation)
+	}
+	return nil
 }
 
 func (r *restoring) lookAtState(at *place) error {

@@ -27,7 +27,9 @@ What comes of it:
 
 The node must not run. The work is done on a copy, which needs as much free space as the data has; the former
 content is kept in a directory inside the data directory. The command may be ended at any moment and run
-again; either the old content counts or the new one.
+again; either the old content counts or the new one. Run again after its end, and before the node has begun
+the new incarnation, it changes nothing and says what is there. It is refused where another address or incarnation
+is asked for, unless that incarnation is a higher one: then it is done once more.
 
 On a terminal the cluster's id is asked for; a script gives it with --yes-i-know.
 
@@ -89,13 +91,13 @@ func recoverPlan(p app.OfflinePlan) []string {
 	if len(others) > 0 {
 		lines = append(lines, fmt.Sprintf("These must be stopped, and never run again with the data that they have: %s.", strings.Join(others, ", ")))
 	}
-	return lines
+	return append(lines, onceMore(p)...)
 }
 
 func (a *cli) printRecovered(r offlineResult, again commands) error {
 	return a.print(r, func(out *page) {
 		if r.Already {
-			fmt.Fprintln(out, "recovered or restored already, and not started since; nothing was changed")
+			fmt.Fprintln(out, "recovered or restored already, and the quarantine is still owed; nothing was changed")
 		} else {
 			fmt.Fprintln(out, "recovered")
 		}

@@ -185,6 +185,10 @@ func TestABackupIsRestored(t *testing.T) {
 	if status != exitOK || !strings.HasPrefix(out, "recovered or restored already") {
 		t.Errorf("run again it exits with %d: %s", status, out)
 	}
+	// What is asked for besides is not passed over.
+	for _, other := range [][]string{{"--incarnation", "2"}, {"--raft-advertise", "127.0.0.1:9011"}} {
+		refused(t, m.session, exitFailed, "already, in incarnation 3 at 127.0.0.1:9010, not ", append(append(recovery, "--yes-i-know", id), other...)...)
+	}
 	// The next steps can be run as they stand.
 	for _, command := range []string{"lancemaster serve --data-dir " + dir + " --node-id m1 --raft-advertise 127.0.0.1:9010\n", "lancemaster cluster reopen --note \"what happened\"\n"} {
 		if !strings.Contains(out, command) {
@@ -200,7 +204,20 @@ func TestABackupIsRestored(t *testing.T) {
 
 	// On another disk, past incarnations that only other disks know of: one quarantine, of the last.
 	other := filepath.Join(t.TempDir(), "other")
-	run(t, m.session, &result, at(other, "--incarnation", "5", "--expect-cluster-id", id)...)
+	run(t, m.session, &result, at(other, "--expect-cluster-id", id)...)
+	later := at(other, "--incarnation", "5", "--expect-cluster-id", id)
+	refused(t, m.session, exitFailed, "already, in incarnation 2 at 127.0.0.1:9010, not in incarnation 5; nothing was changed; with --replace", later...)
+	m.typed = []string{"no\n"}
+	refused(t, m.session, exitFailed, "restored or recovered already, for incarnation 2. That is given up.", at(other, "--incarnation", "5", "--replace")...)
+	m.typed = nil
+	run(t, m.session, &result, append(later, "--replace")...)
+	if result.Incarnation != 5 || result.Already || result.KeptIn == "" {
+		t.Errorf("the result is %+v", result)
+	}
+	run(t, m.session, &result, later...)
+	if result.Incarnation != 5 || !result.Already || result.Address != "127.0.0.1:9010" {
+		t.Errorf("run again: %+v", result)
+	}
 	m = serve(t, other)
 	wantQuarantine(t, m.session, 5, first)
 	m.stop(t)

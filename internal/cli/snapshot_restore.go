@@ -26,7 +26,9 @@ What comes of it:
 
 The snapshot is verified to its last byte first. A directory with content is refused, unless it is this very
 node's of this very cluster and --replace is given: then the content is kept in a directory inside it. The
-command may be ended at any moment and run again; either the old content counts or the new one.
+command may be ended at any moment and run again; either the old content counts or the new one. Run again
+after its end it changes nothing, and says what is there. If another --incarnation or address is asked for then,
+it is refused; with --replace the snapshot is restored once more, in a higher incarnation.
 
 On a terminal the cluster's id is asked for; a script gives it with --expect-cluster-id.
 
@@ -93,12 +95,20 @@ func restorePlan(p app.OfflinePlan) []string {
 	}
 	if p.Uncertain {
 		lines = append(lines, fmt.Sprintf("INCARNATION %d IS COUNTED FROM THE FILE ALONE: the directory is empty. If this cluster was restored or recovered after the snapshot was made, "+
-			"%d may have been; then masters that are left of it are not refused, and backends refuse this one. In that case answer no, and give --incarnation one above all that have been.", p.NewIncarnation, p.NewIncarnation))
+			"%d may have been; then masters that are left of it are not refused, and backends refuse this one. In that case answer no, and give --incarnation one above all that have been; if it is done already, with --replace.", p.NewIncarnation, p.NewIncarnation))
 	}
 	if p.Replaces {
 		lines = append(lines, "The directory's present content is kept in a directory inside it.")
 	}
-	return lines
+	return append(lines, onceMore(p)...)
+}
+
+// onceMore says that what an earlier run has made is made anew.
+func onceMore(p app.OfflinePlan) []string {
+	if p.Again == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("The directory was restored or recovered already, for incarnation %d. That is given up.", p.Again)}
 }
 
 func (a *cli) printRestored(r offlineResult, again commands) error {

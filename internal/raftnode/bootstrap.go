@@ -118,8 +118,11 @@ func (n *Node) Servers() []Server {
 	if future.Error() != nil {
 		return nil
 	}
-	var servers []Server
-	for _, server := range future.Configuration().Servers {
+	return serversOf(future.Configuration())
+}
+
+func serversOf(list raft.Configuration) (servers []Server) {
+	for _, server := range list.Servers {
 		servers = append(servers, Server{
 			ID: string(server.ID), Address: string(server.Address), Voter: server.Suffrage == raft.Voter,
 		})

@@ -78,19 +78,36 @@ func (s *storage) plant(seed Seed, members raft.Configuration) error {
 // disks of several members the one with the higher term, and at the same term with the higher index,
 // has all that the other can have committed. The node must not run.
 func (c Config) End() (index, term uint64, err error) {
+	err = c.look("the newest entry", func(s *storage) error {
+		index, term, err = s.end()
+		return err
+	})
+	return index, term, err
+}
+
+// Members returns the newest member list on a disk, in its log or in a snapshot. The node must not run.
+func (c Config) Members() (members []Server, err error) {
+	err = c.look("the member list", func(s *storage) error {
+		members, err = s.members()
+		return err
+	})
+	return members, err
+}
+
+// look opens the disk of a node that does not run, to read what is on it.
+func (c Config) look(what string, read func(*storage) error) error {
 	c = c.withDefaults()
 	if _, err := os.Stat(filepath.Join(c.Dir, logFile)); err != nil {
-		return 0, 0, fmt.Errorf("look for the newest entry: %w: %w", ErrNoState, err)
+		return fmt.Errorf("look for %s: %w: %w", what, ErrNoState, err)
 	}
 	disk, err := openStorage(c, newRaftLogger(c.Logger))
+	if err == nil {
+		err = errors.Join(read(disk), disk.close())
+	}
 	if err != nil {
-		return 0, 0, fmt.Errorf("look for the newest entry: %w", err)
+		return fmt.Errorf("look for %s: %w", what, err)
 	}
-	index, term, err = disk.end()
-	if err = errors.Join(err, disk.close()); err != nil {
-		return 0, 0, fmt.Errorf("look for the newest entry: %w", err)
-	}
-	return index, term, nil
+	return nil
 }
 
 func (s *storage) end() (index, term uint64, err error) {
@@ -108,4 +125,34 @@ func (s *storage) end() (index, term uint64, err error) {
 	var entry raft.Log
 	err = s.logs.GetLog(last, &entry)
 	return last, entry.Term, err
+}
+
+func (s *storage) members() ([]Server, error) {
+	snapshots, err := s.snapshots.List()
+	if err != nil {
+		return nil, err
+	}
+	var list raft.Configuration
+	var begin uint64
+	if len(snapshots) > 0 {
+		list, begin = snapshots[0].Configuration, snapshots[0].Index
+	}
+	last, err := s.logs.LastIndex()
+	if err != nil {
+		return nil, err
+	}
+	for index := last; index > begin; index-- {
+		var entry raft.Log
+		if err := s.logs.GetLog(index, &entry); err != nil {
+			return nil, fmt.Errorf("entry %d of the log: %w", index, err)
+		}
+		if entry.Type == raft.LogConfiguration {
+			list = raft.DecodeConfiguration(entry.Data)
+			break
+		}
+	}
+	if len(list.Servers) == 0 {
+		return nil, ErrNoState
+	}
+	return serversOf(list), nil
 }

@@ -36,9 +36,15 @@ func TestAPlantedSnapshotIsGoneOnFrom(t *testing.T) {
 	if _, _, err := config.End(); !errors.Is(err, ErrNoState) {
 		t.Errorf("the end of an empty disk: %v", err)
 	}
+	if _, err := config.Members(); !errors.Is(err, ErrNoState) {
+		t.Errorf("the members on an empty disk: %v", err)
+	}
 	ok(t, config.Plant(testSeed("a\nb")))
 	if index, term, err := config.End(); err != nil || index != 500 || term != 9 {
 		t.Errorf("planted, it ends at %d of %d, %v", index, term, err)
+	}
+	if members, err := config.Members(); err != nil || !slices.Equal(members, testSeed("").Servers) {
+		t.Errorf("planted, its members are %+v, %v", members, err)
 	}
 	n := startSingle(t, config)
 	if term := waitLead(t, n); term <= 9 {
@@ -53,7 +59,12 @@ func TestAPlantedSnapshotIsGoneOnFrom(t *testing.T) {
 	if got := n.Servers(); !slices.Equal(got, testSeed("").Servers) {
 		t.Errorf("the members are %+v", got)
 	}
+	ok(t, n.AddNonvoter(t.Context(), "m2", "10.0.0.2:9010"))
 	stop(t, n)
+	added := append(testSeed("").Servers, Server{ID: "m2", Address: "10.0.0.2:9010"})
+	if members, err := config.Members(); err != nil || !slices.Equal(members, added) {
+		t.Errorf("with one more, its members are %+v, %v", members, err)
+	}
 	if index, term, err := config.End(); err != nil || index <= 500 || term <= 9 {
 		t.Errorf("gone on from, it ends at %d of %d, %v", index, term, err)
 	}
