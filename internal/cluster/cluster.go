@@ -268,7 +268,7 @@ func (c *Cluster) recheck() {
 	}
 }
 
-var errStarting = &peer.Refusal{Code: peer.CodeRefused, Message: "this node is starting; try again shortly"}
+var errStarting = &peer.Refusal{Code: peer.CodeStarting, Message: "this node is starting; try again shortly"}
 
 // header is what this node's own commands carry.
 func (c *Cluster) header(actor string) job.Header {

@@ -68,6 +68,7 @@ type node struct {
 	runs, up, dead, started, hangs bool
 	follows                        bool   // its state is the cluster's
 	lag                            uint64 // entries that it is behind
+	passed                         uint64 // what Raft says that it has passed on
 	uncommitted                    uint64 // entries that it has and does not know to be committed
 	rechecks                       int
 	fatal                          chan error

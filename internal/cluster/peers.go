@@ -277,8 +277,9 @@ func (c *Cluster) ReportAddresses(id string) (Report, bool) {
 // it is cut. It is false of one that is not asked.
 func (c *Cluster) Silent(id string) bool { return c.peers.get(id).err != "" }
 
-// CatchUp asks the leader how far it is, and returns once this node has applied as much: its log to the end,
-// as LeaderIndex says why.
+// CatchUp asks the leader how far it is, and returns once this node's state machine has applied as much. A leader
+// that serves has passed its barrier and applies a command before it acknowledges it, so its state shows all that
+// was acknowledged before the question; of one that does not serve yet nobody can tell.
 func (c *Cluster) CatchUp(ctx context.Context, leader string) error {
 	address, ok := c.MemberAddress(leader)
 	if !ok {
@@ -291,9 +292,11 @@ func (c *Cluster) CatchUp(ctx context.Context, leader string) error {
 	if s.Leader != leader {
 		return fmt.Errorf("%s does not lead any more", leader)
 	}
-	return poll(ctx, func() bool {
-		return max(c.cfg.State.Applied().Index, c.cfg.Raft.Stats().PassedIndex) >= max(s.Commit, s.LastLog)
-	})
+	if !s.Ready {
+		return fmt.Errorf("%s does not serve as the leader yet", leader)
+	}
+	// Not by what Raft has passed on: of that, a batch may still be at work.
+	return poll(ctx, func() bool { return c.cfg.State.Applied().Index >= s.Applied })
 }
 
 // LeaderIndex is the newest entry that the leader of a term has told of lately, and false while it has told

@@ -63,6 +63,7 @@ func (n *node) Stats() raftnode.Stats {
 	if n.follows {
 		s.LeaderID, s.CommitIndex, s.LastLogIndex = n.w.leader, n.w.state.Position.Index-n.uncommitted, n.w.state.Position.Index-n.lag
 	}
+	s.PassedIndex = n.passed
 	if n.w.leader == n.id {
 		s.State, s.LastContact = "Leader", 0
 	}
