@@ -51,18 +51,38 @@ func (a *Admin) wereRestarted(c call) error {
 		if !live.Alive {
 			continue
 		}
-		// One page is enough: its last process was sent the newest of a backend's jobs.
-		page, err := a.cfg.State.List(job.Query{Backend: b.ID, Limit: job.DefaultPageLimit})
+		rec, err := a.sentTo(b.ID, live.ProcessEpoch)
 		if err != nil {
-			return inside(err)
+			return err
 		}
-		for _, rec := range page.Jobs {
-			if rec.Dispatch.ProcessEpoch == live.ProcessEpoch {
-				return notRestarted(b, rec, live)
-			}
+		if rec != nil {
+			return notRestarted(b, rec, live)
 		}
 	}
 	return nil
+}
+
+// sentTo finds a job that was sent to a process of a backend, or nil: among all that still hold something, whose
+// worker may live there, and among the newest of the others, which tell of the process too.
+func (a *Admin) sentTo(backend job.BackendID, epoch int64) (*job.Record, error) {
+	open := true
+	for _, q := range []job.Query{{Backend: backend, Open: &open, Limit: job.MaxPageLimit}, {Backend: backend, Limit: job.MaxPageLimit}} {
+		for {
+			page, err := a.cfg.State.List(q)
+			if err != nil {
+				return nil, inside(err)
+			}
+			for _, rec := range page.Jobs {
+				if rec.Dispatch.ProcessEpoch == epoch {
+					return rec, nil
+				}
+			}
+			if q.PageToken = page.Next; q.Open == nil || q.PageToken == "" {
+				break
+			}
+		}
+	}
+	return nil, nil //nolint:nilnil // none is an answer
 }
 
 func notRestarted(b *job.Backend, rec *job.Record, live BackendLiveness) *job.Refusal {

@@ -1,6 +1,8 @@
 package rpc
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -56,5 +58,26 @@ func TestReopenKnowsABackendOfBeforeTheQuarantine(t *testing.T) {
 		if _, err := b.admin.ReopenCluster(ctx, yes); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A job that waited long and was sent last is far back in the list, which goes by when jobs were made.
+func TestReopenKnowsOfEveryOpenJob(t *testing.T) {
+	b := newBench(t)
+	old := b.admit(t, "old", job.MutationCreate)
+	for i := range job.MaxPageLimit {
+		r := b.running(t, fmt.Sprint("newer-", i))
+		b.must(t, job.Complete{Header: b.head(), Identity: identity(r), Code: job.CodeResourceRejected, Proof: job.ProofNotEnqueued})
+	}
+	sent := b.must(t, job.MarkRunning{
+		Header: b.head(), Job: old.ID, Expected: old.Revision, Backend: 1, ProcessEpoch: epoch + 1, InvocationID: "inv-old",
+		SecretHash: sha256.Sum256([]byte(secret)), DeadlineAt: millis(b.master) + 3_600_000,
+	}).Job
+	b.must(t, job.Quarantine{Header: b.head(), Incarnation: 2, Cause: "restored", Members: jobtest.Members("n1")})
+	b.change(func() { b.now = b.now.Add(time.Minute) })
+	b.live = BackendLiveness{Alive: true, ProcessEpoch: sent.Dispatch.ProcessEpoch}
+	_, err := b.admin.ReopenCluster(t.Context(), &admin.TReopenClusterRequest{Note: ptr("all restarted"), MastersStopped: ptr(true), BackendsRestarted: ptr(true)})
+	if e := refusal(t, err, admin.TAdminErrorCode_INVALID); !strings.Contains(e.Message, "job 1 was sent") {
+		t.Errorf("it says %s", e.Message)
 	}
 }

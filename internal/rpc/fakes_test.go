@@ -137,6 +137,9 @@ func (m *master) List(q job.Query) (job.Page, error) {
 	if q.Backend != 0 {
 		all = slices.DeleteFunc(all, func(r *job.Record) bool { return r.Dispatch.BackendID != q.Backend })
 	}
+	if q.Open != nil {
+		all = slices.DeleteFunc(all, func(r *job.Record) bool { return r.Open() != *q.Open })
+	}
 	page := job.Page{Jobs: all[:min(len(all), q.Limit)]}
 	if len(page.Jobs) < len(all) {
 		page.Next = "next"
