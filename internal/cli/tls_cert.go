@@ -162,6 +162,12 @@ func readTrust(path string) ([]byte, error) {
 			next: "put the CAs' certificates into it, move it away, or name another directory with --out",
 		}
 	}
+	if err := tlsconf.CheckCAs(there); err != nil { // a start would refuse it, and the old certificate would be gone
+		return nil, &statusError{
+			status: exitFailed, message: fmt.Sprintf("%s cannot be loaded as it is, and nothing was written: %v", path, err),
+			next: "correct it, move it away, or name another directory with --out",
+		}
+	}
 	return there, nil
 }
 

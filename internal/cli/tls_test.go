@@ -147,6 +147,7 @@ func TestTLSTrustThatCannotBeReadIsLeft(t *testing.T) {
 	}{
 		"too large to be read":  {func() { write(string(good) + strings.Repeat("\n", maxPEM)) }, "cannot be read, and nothing was written: "},
 		"a directory":           {func() { ok(t, os.Mkdir(at("ca.crt"), 0o700)) }, "cannot be read, and nothing was written: "},
+		"with half of one":      {func() { write(string(good) + string(good[:len(good)/2])) }, "cannot be loaded as it is, and nothing was written: "},
 		"without a certificate": {func() { write("MIIB, in DER perhaps") }, "has no certificate in PEM, and nothing was written"},
 	} {
 		t.Run(name, func(t *testing.T) {

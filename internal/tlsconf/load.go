@@ -165,6 +165,12 @@ func whole(text []byte) error {
 	return nil
 }
 
+// CheckCAs says whether a file of CAs with this content can be loaded, and why not.
+func CheckCAs(bundle []byte) error {
+	_, _, err := pool(bundle)
+	return err
+}
+
 // pool reads a bundle of CAs. A bundle that is half understood would refuse people for no reason that
 // anybody could see, so everything in it must be a CA's certificate.
 func pool(bundle []byte) (out *x509.CertPool, roots map[[sha256.Size]byte]string, err error) {
