@@ -82,8 +82,12 @@ func TestLifeInstallSnapshot(t *testing.T) {
 	away := c.follower()
 	before := away.untilStatus("taking part", follows)
 	away.proc.Kill()
+	for _, n := range c.others(away) { // either may lead
+		first := n.untilStatus("past a snapshot that the follower lacks", func(s *client.Status) bool { return s.LastSnapshot > before.AppliedIndex+50 })
+		// A snapshot is seen before the log behind it is gone; at the next one it is.
+		n.untilStatus("rid of the log before its snapshot", func(s *client.Status) bool { return s.LastSnapshot > first.LastSnapshot })
+	}
 	leader := c.leader()
-	leader.untilStatus("past a snapshot that the follower lacks", func(s *client.Status) bool { return s.LastSnapshot > before.AppliedIndex+50 })
 	leader.proc.Kill() // what is left of the log is read from the disk
 	leader.launch()
 	away.launch()
