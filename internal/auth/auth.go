@@ -84,9 +84,10 @@ func (a *Authenticator) Authenticate(ctx context.Context, peerAddr string, state
 	return Principal{}, failed
 }
 
-// byToken lets a valid token in from wherever it comes: whoever has one has not guessed it, however many
-// others have failed at that address, and what an address learns of tokens by trying is what it could learn
-// without the limit, of 256 bits.
+// byToken lets a token that this node knows in from wherever it comes: whoever has one has not guessed it, however
+// many others have failed at that address, and what an address learns of tokens by trying is what it could learn
+// without the limit, of 256 bits. For a token that it does not know, the leader is not asked while an address has
+// failed too often: that is the work that the limit spares.
 func (a *Authenticator) byToken(ctx context.Context, peer, text string) (Principal, *Error) {
 	given, malformed := HashToken(text)
 	if malformed == nil {
@@ -95,17 +96,15 @@ func (a *Authenticator) byToken(ctx context.Context, peer, text string) (Princip
 		}
 	}
 	if wait := a.limiter.wait(peer, time.Now()); wait > 0 {
-		e := refuse(ReasonLockedOut, "correct the token of whoever calls from there; a valid one is let in",
+		e := refuse(ReasonLockedOut, "correct the token of whoever calls from there; a valid one is let in as soon as this master has heard of it",
 			"this access token is not known here, and too many logins from this address failed: unknown ones are not looked into for %s",
 			max(wait.Round(time.Second), time.Second))
 		e.RetryAfter = wait
 		return Principal{}, e
 	}
 	if malformed == nil && a.cfg.Current != nil {
-		if !a.waited(ctx, peer) {
-			// Perhaps it is valid: nothing is held against the address.
-			return Principal{}, notCurrent("try again shortly, or ask another master",
-				"this access token is not known here, and this master cannot tell now whether it is new")
+		if failed := a.wait(ctx, peer); failed != nil {
+			return Principal{}, failed // perhaps it is valid: nothing is held against the address
 		}
 		if p, ok := a.known(given); ok {
 			return p, nil
@@ -147,16 +146,22 @@ func (a *Authenticator) Confirm(p Principal) error {
 	return refuse(ReasonUnknownToken, "ask an admin for another one: lancemaster token create", "this access token was revoked")
 }
 
-// waited reports that the registry is as new as the call, after a wait where one was needed. Of those who
-// show unknown tokens only so many wait, and of those at one address only a few.
-func (a *Authenticator) waited(ctx context.Context, peer string) bool {
+// wait returns once the registry is as new as the call. Of those who show unknown tokens only so many wait, and of
+// those at one address only a few: whom there is no room for is not sent to the next master, which has no more.
+func (a *Authenticator) wait(ctx context.Context, peer string) *Error {
 	if !a.waits.enter(peer) {
-		return false
+		return notCurrent(job.CodeUnavailable, "try again shortly",
+			"this access token is not known here, and too many others wait to hear whether theirs are new; nothing was changed")
 	}
 	defer a.waits.leave(peer)
 	ctx, cancel := context.WithTimeout(ctx, currentWait)
 	defer cancel()
-	return a.cfg.Current(ctx) == nil
+	if err := a.cfg.Current(ctx); err != nil {
+		// This code has a client ask the others, also for a change that must not be made twice.
+		return notCurrent(job.CodeNotLeader, "try again shortly, or ask another master",
+			"this access token is not known here, and this master cannot tell now whether it is new; nothing was changed")
+	}
+	return nil
 }
 
 func (a *Authenticator) registered() []*job.Token {

@@ -11,6 +11,7 @@ import (
 	"math"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -94,6 +95,13 @@ func hashOf(t *testing.T, token string) job.Hash {
 	return h
 }
 
+func wantCode(t *testing.T, err error, want job.Code) {
+	t.Helper()
+	if !job.IsCode(err, want) {
+		t.Errorf("%v has no code %s", err, want)
+	}
+}
+
 func reasonOf(t *testing.T, err error) auth.Reason {
 	t.Helper()
 	if err == nil {
@@ -103,12 +111,13 @@ func reasonOf(t *testing.T, err error) auth.Reason {
 	if !errors.As(err, &e) {
 		t.Fatalf("%v is no *auth.Error", err)
 	}
-	want := job.CodeUnauthenticated
-	if e.Reason == auth.ReasonNotCurrent {
-		want = job.CodeNotLeader // a client goes on to another master
-	}
-	if !job.IsCode(err, want) {
-		t.Errorf("%v has no code %s", err, want)
+	switch {
+	case e.Reason == auth.ReasonNotCurrent && strings.Contains(err.Error(), "too many others wait"):
+		wantCode(t, err, job.CodeUnavailable)
+	case e.Reason == auth.ReasonNotCurrent:
+		wantCode(t, err, job.CodeNotLeader) // a client goes on to another master
+	default:
+		wantCode(t, err, job.CodeUnauthenticated)
 	}
 	return e.Reason
 }
@@ -401,15 +410,22 @@ func TestATokenThatIsNotKnownYet(t *testing.T) {
 		r.list = nil
 		began := time.Now()
 		var all sync.WaitGroup
+		var crowded atomic.Int64
 		for i := range auth.MaxWaits + 10 {
 			all.Go(func() {
 				_, err := a.Authenticate(t.Context(), fmt.Sprintf("10.1.%d.%d:1", i>>8, i&255), nil, made)
 				if reasonOf(t, err) != auth.ReasonNotCurrent {
 					t.Error(err)
 				}
+				if job.IsCode(err, job.CodeUnavailable) {
+					crowded.Add(1)
+				}
 			})
 		}
 		all.Wait()
+		if n := crowded.Load(); n != 10 {
+			t.Errorf("%d were told that too many wait", n)
+		}
 		if waited := asked - before; waited != auth.MaxWaits || time.Since(began) > auth.CurrentWait {
 			t.Errorf("%d waited, for %s", waited, time.Since(began))
 		}

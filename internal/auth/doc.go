@@ -13,10 +13,11 @@
 //     is no dictionary to try. Every kept hash is compared at each call, each in constant time.
 //   - A text that is no token is refused by its form, before anything is computed from it.
 //   - Failures are counted, and from an address that fails often nothing unknown is looked into for some
-//     seconds. A valid token is let in all the same, so that one mistyped script does not lock out the
+//     seconds. A token that is known is let in all the same, so that one mistyped script does not lock out the
 //     others of its machine or its network. A success is never counted against anybody.
 //   - A token that this node does not know is unknown only when the node has caught up with the cluster, or
-//     could not within two seconds: one that another master made a moment ago is no guess.
+//     could not within two seconds: one that another master made a moment ago is no guess. From an address that
+//     fails often it is not waited for.
 //   - No token, and no part of one, is in an error, a log line or a metric.
 //
 // Tokens come from the cluster's registry, and from a file of the node (NAME ROLE SHA256HEX) for the first

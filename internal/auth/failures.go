@@ -74,7 +74,7 @@ func (f *Failures) Count(service Service, reason Reason) {
 }
 
 // Error says that a caller was not let in. In its chain is the *job.Refusal that the caller is told, with code
-// UNAUTHENTICATED, or UNAVAILABLE where nobody can tell now who calls.
+// UNAUTHENTICATED, or of ReasonNotCurrent NOT_LEADER where other masters may know and UNAVAILABLE where too many ask.
 type Error struct {
 	Reason     Reason
 	RetryAfter time.Duration // of ReasonLockedOut
@@ -91,10 +91,9 @@ func (e *Error) Standing() bool {
 	return e.Reason == ReasonCertificateExpired || e.Reason == ReasonCertificateUntrusted
 }
 
-// notCurrent is the answer of a master that cannot tell; others may. Its code has a client ask them, also for a
-// change that must not be made twice: this one has done nothing.
-func notCurrent(next, message string) *Error {
-	return &Error{Reason: ReasonNotCurrent, refusal: &job.Refusal{Code: job.CodeNotLeader, Message: message, Next: next}}
+// notCurrent is the answer of a master that cannot tell, and has done nothing.
+func notCurrent(code job.Code, next, message string) *Error {
+	return &Error{Reason: ReasonNotCurrent, refusal: &job.Refusal{Code: code, Message: message, Next: next}}
 }
 
 func refuse(reason Reason, next, format string, args ...any) *Error {
