@@ -74,10 +74,10 @@ func (c *Cluster) keepsQuorum(servers []raftnode.Server, without string) *job.Re
 }
 
 // reachable says whether a member answered lately, with the disk that is registered.
-func (c *Cluster) reachable(id string) bool {
-	s := c.peers.get(id)
-	return s.fresh() && c.isRegistered(s)
-}
+func (c *Cluster) reachable(id string) bool { return c.present(c.peers.get(id)) }
+
+// present says that of what is known of a member.
+func (c *Cluster) present(s sighting) bool { return s.fresh() && c.isRegistered(s) }
 
 // farewell says in this node's log, once, that it was removed.
 type farewell struct {

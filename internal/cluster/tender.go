@@ -113,10 +113,10 @@ func (c *Cluster) tendMember(ctx context.Context, s raftnode.Server, since time.
 	if s.ID == c.cfg.NodeID {
 		return c.recordAddress(ctx, s, c.cfg.Address)
 	}
-	if !c.reachable(s.ID) {
+	seen := c.peers.get(s.ID) // once: a failure that comes in between would make an older answer look like one of this term
+	if !c.present(seen) {
 		return false, nil
 	}
-	seen := c.peers.get(s.ID)
 	if moved, err := c.recordAddress(ctx, s, seen.status.Address); moved || err != nil {
 		return moved, err
 	}
