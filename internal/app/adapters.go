@@ -54,9 +54,15 @@ type liveness struct{ monitor *backend.Monitor }
 func (l liveness) Backend(id job.BackendID) rpc.BackendLiveness {
 	s, ok := l.monitor.Status(id)
 	if !ok {
-		return rpc.BackendLiveness{LastError: "no heartbeat was sent in this term yet"}
+		return rpc.BackendLiveness{Unheard: true, LastError: "no heartbeat was sent in this term yet"}
 	}
-	out := rpc.BackendLiveness{Alive: s.Alive, ProcessEpoch: s.ProcessEpoch, LastError: s.LastError, Version: s.Version}
+	return livenessOf(s)
+}
+
+func livenessOf(s backend.Status) rpc.BackendLiveness {
+	out := rpc.BackendLiveness{
+		Unheard: s.LastOK.IsZero() && s.Failures == 0, Alive: s.Alive, ProcessEpoch: s.ProcessEpoch, LastError: s.LastError, Version: s.Version,
+	}
 	if !s.LastOK.IsZero() {
 		out.LastOKAt = job.Millis(s.LastOK.UnixMilli())
 	}

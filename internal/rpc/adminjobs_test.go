@@ -190,7 +190,7 @@ func TestListJobs(t *testing.T) {
 		b.admit(t, fmt.Sprintf("i%d", i), job.MutationCreate)
 	}
 	page, err := b.admin.ListJobs(t.Context(), &admin.TListJobsRequest{Limit: ptr(int32(2))})
-	if err != nil || len(page.Jobs) != 2 || page.Jobs[0].JobID != 5 || page.GetNextPageToken() != "next" {
+	if err != nil || len(page.Jobs) != 2 || page.Jobs[0].JobID != 5 || page.GetNextPageToken() != "2" {
 		t.Errorf("the page is %v, %v", page, err)
 	}
 	page, err = b.admin.ListJobs(t.Context(), &admin.TListJobsRequest{})

@@ -48,6 +48,9 @@ func (a *Admin) wereRestarted(c call) error {
 	}
 	for _, b := range backends {
 		live := a.cfg.Liveness.Backend(b.ID)
+		if live.Unheard {
+			return notHeard(b)
+		}
 		if !live.Alive {
 			continue
 		}
@@ -83,6 +86,15 @@ func (a *Admin) sentTo(backend job.BackendID, epoch int64) (*job.Record, error) 
 		}
 	}
 	return nil, nil //nolint:nilnil // none is an answer
+}
+
+func notHeard(b *job.Backend) *job.Refusal {
+	return &job.Refusal{
+		Code: job.CodeTooEarly,
+		Message: fmt.Sprintf("the cluster was not reopened: the leader has led for a moment only, and has not heard yet which process of backend %d, %s, answers, if any does",
+			b.ID, b.Address.Host),
+		Next: "wait a few seconds, see `lancemaster backend list -o wide`, and confirm again",
+	}
 }
 
 func notRestarted(b *job.Backend, rec *job.Record, live BackendLiveness) *job.Refusal {

@@ -3,6 +3,7 @@ package rpc
 import (
 	"crypto/sha256"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,8 +23,14 @@ func TestReopenKnowsABackendOfBeforeTheQuarantine(t *testing.T) {
 	b.change(func() { b.now = b.now.Add(time.Minute) })
 	yes := &admin.TReopenClusterRequest{Note: ptr("all restarted"), MastersStopped: ptr(true), BackendsRestarted: ptr(true)}
 
-	b.live = BackendLiveness{Alive: true, ProcessEpoch: sent.Dispatch.ProcessEpoch}
+	b.live = BackendLiveness{Unheard: true}
 	_, err := b.admin.ReopenCluster(ctx, yes)
+	if e := refusal(t, err, admin.TAdminErrorCode_TOO_EARLY); !strings.Contains(e.Message, "has not heard yet which process of backend 1, b, answers") {
+		t.Errorf("it says %s", e.Message)
+	}
+
+	b.live = BackendLiveness{Alive: true, ProcessEpoch: sent.Dispatch.ProcessEpoch}
+	_, err = b.admin.ReopenCluster(ctx, yes)
 	e := refusal(t, err, admin.TAdminErrorCode_INVALID)
 	for _, want := range []string{"backend 1, b, was not restarted", "job 1 was sent"} {
 		if !strings.Contains(e.Message, want) {
@@ -63,11 +70,30 @@ func TestReopenKnowsABackendOfBeforeTheQuarantine(t *testing.T) {
 
 // A job that waited long and was sent last is far back in the list, which goes by when jobs were made.
 func TestReopenKnowsOfEveryOpenJob(t *testing.T) {
+	for _, open := range []bool{false, true} {
+		t.Run(fmt.Sprint("newer jobs are open ", open), func(t *testing.T) { reopenBehind(t, open) })
+	}
+}
+
+// reopenBehind tries it with a page full of newer jobs.
+func reopenBehind(t *testing.T, open bool) {
 	b := newBench(t)
+	for name, n := range map[string]int{
+		"dispatch.max_inflight_per_backend": job.MaxPageLimit, "admission.max_unresolved_per_table": job.MaxPageLimit + 1,
+		"admission.max_unresolved_per_catalog": job.MaxPageLimit + 1, "admission.max_unresolved_global": job.MaxPageLimit + 1,
+	} {
+		b.must(t, job.ChangeSettings{Header: b.head(), Values: []job.SettingValue{{Name: name, Value: strconv.Itoa(n)}}})
+	}
 	old := b.admit(t, "old", job.MutationCreate)
 	for i := range job.MaxPageLimit {
 		r := b.running(t, fmt.Sprint("newer-", i))
-		b.must(t, job.Complete{Header: b.head(), Identity: identity(r), Code: job.CodeResourceRejected, Proof: job.ProofNotEnqueued})
+		switch {
+		case !open:
+			b.must(t, job.Complete{Header: b.head(), Identity: identity(r), Code: job.CodeResourceRejected, Proof: job.ProofNotEnqueued})
+		case i == 0: // it goes on to hold its fence, and leaves its slot to the old one
+			r = b.unknown(t, r)
+			b.must(t, job.ReleaseSlot{Header: b.head(), Job: r.ID, Expected: r.Revision, Note: "host scrapped"})
+		}
 	}
 	sent := b.must(t, job.MarkRunning{
 		Header: b.head(), Job: old.ID, Expected: old.Revision, Backend: 1, ProcessEpoch: epoch + 1, InvocationID: "inv-old",

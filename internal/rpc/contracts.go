@@ -156,6 +156,7 @@ type Liveness interface {
 
 // BackendLiveness is a backend as this leader's heartbeats see it.
 type BackendLiveness struct {
+	Unheard      bool // neither an answer nor a failure of this term yet
 	Alive        bool
 	ProcessEpoch int64 // 0: none heard in this term
 	LastOKAt     job.Millis

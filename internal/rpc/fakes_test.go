@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -140,9 +141,16 @@ func (m *master) List(q job.Query) (job.Page, error) {
 	if q.Open != nil {
 		all = slices.DeleteFunc(all, func(r *job.Record) bool { return r.Open() != *q.Open })
 	}
-	page := job.Page{Jobs: all[:min(len(all), q.Limit)]}
-	if len(page.Jobs) < len(all) {
-		page.Next = "next"
+	from := 0
+	if q.PageToken != "" {
+		var err error
+		if from, err = strconv.Atoi(q.PageToken); err != nil {
+			return job.Page{}, err
+		}
+	}
+	page := job.Page{Jobs: all[from:min(len(all), from+q.Limit)]}
+	if to := from + len(page.Jobs); to < len(all) {
+		page.Next = strconv.Itoa(to)
 	}
 	return page, m.readFails
 }
