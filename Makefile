@@ -59,7 +59,7 @@ BUBBLES := $(addprefix $(MODULE)/internal/,cluster dispatch leader testcluster)
 .PHONY: race
 race: ## Run the unit tests under the race detector (wants a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -parallel 4 -timeout 10m $$($(GO) list ./... | grep -vxF $(BUBBLES:%=-e %))
-	CGO_ENABLED=1 GOMAXPROCS=1 $(GO) test -race -parallel 4 -timeout 10m $(BUBBLES)
+	CGO_ENABLED=1 $(GO) test -exec 'env GOMAXPROCS=1' -race -parallel 4 -timeout 10m $(BUBBLES)
 
 .PHONY: lint
 lint: fmt-check vet golangci generate-check-here ## gofmt, go vet, golangci-lint, generated code

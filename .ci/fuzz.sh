@@ -12,10 +12,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-# Prints "PACKAGE TARGET" for each fuzz target. `go test -list` prints a package's targets and
-# then its "ok" line.
+# Prints "PACKAGE TARGET" for each fuzz target, of the packages that have any: each one that is asked is built.
+# `go test -list` prints a package's targets and then its "ok" line.
 targets() {
-  "$go" test -list '^Fuzz' ./... |
+  local -a packages
+  mapfile -t packages < <(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -r dirname | sort -u)
+  ((${#packages[@]})) || return 0
+  "$go" test -list '^Fuzz' "${packages[@]}" |
     awk '/^Fuzz/ { names[++n] = $1 }
          /^ok/   { for (i = 1; i <= n; i++) print $2, names[i]; n = 0 }'
 }
