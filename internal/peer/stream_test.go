@@ -7,10 +7,13 @@ import (
 	"net"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+
+	"github.com/lancemaster/lancemaster/internal/await"
 )
 
 // pair returns both ends of a Raft connection from a to b.
@@ -81,9 +84,12 @@ func TestEachDialResolvesAnew(t *testing.T) {
 }
 
 // A leader that stops in the middle of a snapshot does not take its follower's main goroutine along.
-func TestRequestThatStopsInItsMiddle(t *testing.T) {
-	a := start(t, member("m1"), nil)
-	b := start(t, member("m2"), func(c *Config) { c.StallTimeout = 50 * time.Millisecond })
+func TestRequestThatStopsInItsMiddle(t *testing.T) { synctest.Test(t, stopInTheMiddle) }
+
+func stopInTheMiddle(t *testing.T) {
+	between := newMemory()
+	a := start(t, member("m1"), func(c *Config) { c.Listener, c.Dial = newMemory(), between.dial })
+	b := start(t, member("m2"), func(c *Config) { c.Listener = between })
 	below := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: b.RaftStream(), MaxPool: 1, Timeout: patience, Logger: hclog.NewNullLogger(),
 	})
@@ -121,49 +127,62 @@ func TestRequestThatStopsInItsMiddle(t *testing.T) {
 
 // Between requests a connection may keep silent for as long as it likes.
 func TestSilenceBetweenRequestsIsFine(t *testing.T) {
-	a := start(t, member("m1"), nil)
-	const stall = 30 * time.Millisecond
-	b := start(t, member("m2"), func(c *Config) { c.StallTimeout = stall })
-	out, in := pair(t, a, b)
-	for range 2 {
-		read := make(chan error, 1)
-		go func() {
-			_, err := io.ReadFull(in, make([]byte, 4))
-			read <- err
-		}()
-		select {
-		case err := <-read:
-			t.Fatalf("the silence ended with %v", err)
-		case <-time.After(3 * stall):
+	synctest.Test(t, func(t *testing.T) {
+		out, in := inMemory(t)
+		ok(t, out.SetDeadline(time.Time{}))
+		for range 2 {
+			read := make(chan error, 1)
+			go func() {
+				_, err := io.ReadFull(in, make([]byte, 4))
+				read <- err
+			}()
+			await.Pass(time.Hour)
+			select {
+			case err := <-read:
+				t.Fatalf("the silence ended with %v", err)
+			default:
+			}
+			_, err := out.Write([]byte("ask."))
+			ok(t, err)
+			ok(t, <-read)
+			go func() { _, _ = io.ReadFull(out, make([]byte, 6)) }()
+			_, err = in.Write([]byte("answer"))
+			ok(t, err)
 		}
-		_, err := out.Write([]byte("ask."))
-		ok(t, err)
-		ok(t, <-read)
-		_, err = in.Write([]byte("answer"))
-		ok(t, err)
-	}
-	// Half a request is not.
-	_, err := out.Write([]byte("as"))
-	ok(t, err)
-	if _, err := io.ReadFull(in, make([]byte, 4)); err == nil {
-		t.Error("half a request has become a whole one")
-	}
+		// Half a request is not.
+		go func() { _, _ = out.Write([]byte("as")) }()
+		began := time.Now()
+		if _, err := io.ReadFull(in, make([]byte, 4)); err == nil {
+			t.Error("half a request has become a whole one")
+		}
+		if took := time.Since(began); took != defaultStallTimeout {
+			t.Errorf("half a request was waited for %s", took)
+		}
+	})
+}
+
+// inMemory is a pair of two endpoints in a bubble, whose connection holds nothing that is not read.
+func inMemory(t *testing.T) (out, in net.Conn) {
+	t.Helper()
+	between := newMemory()
+	a := start(t, member("m1"), func(c *Config) { c.Listener, c.Dial = newMemory(), between.dial })
+	b := start(t, member("m2"), func(c *Config) { c.Listener = between })
+	return pair(t, a, b)
 }
 
 // A member that does not read its answers does not hold a goroutine of Raft's.
 func TestAnswerThatIsNotRead(t *testing.T) {
-	a := start(t, member("m1"), nil)
-	b := start(t, member("m2"), func(c *Config) { c.StallTimeout = 50 * time.Millisecond })
-	_, in := pair(t, a, b)
-	var err error
-	for range 1000 { // more than any buffer between the two holds
-		if _, err = in.Write(make([]byte, 1<<20)); err != nil {
-			break
+	synctest.Test(t, func(t *testing.T) {
+		_, in := inMemory(t)
+		began := time.Now()
+		_, err := in.Write([]byte("answer"))
+		if timeout := net.Error(nil); !errors.As(err, &timeout) || !timeout.Timeout() {
+			t.Errorf("writing ended with %v", err)
 		}
-	}
-	if timeout := net.Error(nil); !errors.As(err, &timeout) || !timeout.Timeout() {
-		t.Errorf("writing ended with %v", err)
-	}
+		if took := time.Since(began); took != defaultStallTimeout {
+			t.Errorf("it took %s", took)
+		}
+	})
 }
 
 func TestClosingTheStream(t *testing.T) {

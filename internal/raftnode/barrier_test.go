@@ -114,16 +114,28 @@ func TestBarrierPassesBehindACommandGivenUp(t *testing.T) {
 	if err := <-proposed; err == nil || errors.Is(err, ErrNotAppended) {
 		t.Fatalf("a command given up on its way: %v, want an unknown outcome", err)
 	}
+	limit := within(t)
 	passed := make(chan error, 1)
-	go func() { passed <- n.ReadBarrier(t.Context()) }()
+	go func() { passed <- n.ReadBarrier(limit) }()
+	// It stands in the queue, which goes on only when the command was given to Raft or dropped. Taken out of it, it
+	// need not wait for that any more.
 	select {
+	case p := <-n.queue:
+		if p.done != nil {
+			t.Errorf("the barrier proposes %q", p.data)
+		}
 	case err := <-passed:
 		close(stuck.goOn)
 		t.Fatalf("the barrier passed before the command was given to Raft or dropped: %v", err)
-	case <-time.After(300 * time.Millisecond):
+	case <-limit.Done():
+		close(stuck.goOn)
+		t.Fatal("the barrier does not stand in the queue")
 	}
-	close(stuck.goOn)
 	if err := <-passed; err != nil {
 		t.Error(err)
+	}
+	close(stuck.goOn)
+	if err := n.ReadBarrier(limit); err != nil {
+		t.Errorf("a barrier behind a command that was dropped: %v", err)
 	}
 }
