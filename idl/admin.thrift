@@ -734,7 +734,9 @@ struct TTransferLeaderResponse {
   1: required string new_leader
 }
 
-/** Ends the quarantine that a restore or a recovery began. */
+/** Ends the quarantine that a restore or a recovery began. Refused with INVALID without both confirmations, and
+    while a backend answers as the process that a job was sent to before; with TOO_EARLY in the first 10 s, and until
+    each backend has answered this leader or failed to. */
 struct TReopenClusterRequest {
   1: optional TRequestContext ctx
   2: optional string note

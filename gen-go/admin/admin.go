@@ -23455,7 +23455,9 @@ func (p *TTransferLeaderResponse) String() string {
 	return fmt.Sprintf("TTransferLeaderResponse(%+v)", *p)
 }
 
-// Ends the quarantine that a restore or a recovery began.
+// Ends the quarantine that a restore or a recovery began. Refused with INVALID without both confirmations, and
+// while a backend answers as the process that a job was sent to before; with TOO_EARLY in the first 10 s, and until
+// each backend has answered this leader or failed to.
 //
 // Attributes:
 //   - Ctx

@@ -36,7 +36,8 @@ On a terminal both are asked for; a script confirms them with the two flags. A n
 
 Each backend that answers as a process of before the quarantine is named. It is refused while one answers as
 the very process that a job was sent to before it: restart that one, or stop it. Of any other, only its own
-clock says when it started, and the old masters may have been stopped before that: so it is a warning.
+clock says when it started, and the old masters may have been stopped before that: so it is a warning. It is
+refused too in the first moments of a leader, until each backend has answered it or failed to.
 
 Afterwards the gate is still closed and dispatch still paused. Look at the jobs that are UNKNOWN, then open
 with "lancemaster settings set admission.enabled=true dispatch.paused=false".
