@@ -95,7 +95,8 @@ func (c *Cluster) tend(ctx context.Context, since time.Time) error {
 	servers := c.cfg.Raft.Servers()
 	var faults []error
 	for _, s := range servers {
-		changed, err := c.tendMember(ctx, s, since)
+		// Read once: a failure that comes in between would make an older answer look like one of this term.
+		changed, err := c.tendMember(ctx, s, c.peers.get(s.ID), since)
 		if changed {
 			return err
 		}
@@ -109,11 +110,11 @@ func (c *Cluster) tend(ctx context.Context, since time.Time) error {
 	return errors.Join(faults...)
 }
 
-func (c *Cluster) tendMember(ctx context.Context, s raftnode.Server, since time.Time) (changed bool, err error) {
+// tendMember does it for a member by what is known of it.
+func (c *Cluster) tendMember(ctx context.Context, s raftnode.Server, seen sighting, since time.Time) (changed bool, err error) {
 	if s.ID == c.cfg.NodeID {
 		return c.recordAddress(ctx, s, c.cfg.Address)
 	}
-	seen := c.peers.get(s.ID) // once: a failure that comes in between would make an older answer look like one of this term
 	if !c.present(seen) {
 		return false, nil
 	}

@@ -198,6 +198,29 @@ func TestCaughtUp(t *testing.T) {
 	})
 }
 
+// A question of this term that was not answered leaves what is known of before it, with the time at which it was asked.
+func TestWhoDidNotAnswerInTheTermGetsNoVote(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, _ := w.adding()
+		w.until("b to have its own registration", func() bool { return a.peers.get("b").status.Applied > 0 })
+		since := time.Now()
+		await.Pass(time.Millisecond)
+		seen := a.peers.get("b")
+		seen.asked, seen.commit, seen.err = time.Now(), 0, "timeout"
+		if !a.caughtUp(seen, since) {
+			t.Fatal("what is known of before would do")
+		}
+		server, _ := a.listed("b")
+		if changed, err := a.tendMember(within(t), server, seen, since); changed || err != nil || slices.Contains(w.voters(), "b") {
+			t.Errorf("changed %v, %v; voters %q", changed, err, w.voters())
+		}
+		seen.err = ""
+		if changed, err := a.tendMember(within(t), server, seen, since); !changed || err != nil || !slices.Contains(w.voters(), "b") {
+			t.Errorf("an answer of this term: changed %v, %v; voters %q", changed, err, w.voters())
+		}
+	})
+}
+
 func TestAnotherDiskGetsNoVote(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		a, b := w.adding()
