@@ -69,12 +69,15 @@ func clusterTable(out *page, k *client.Cluster) {
 	}
 }
 
+// roleOtherDisk is shown of a member in whose place another disk answers.
+const roleOtherDisk = "other-disk"
+
 func memberRole(m client.Member) string {
 	switch {
 	case m.Leader:
 		return "leader"
 	case !m.Reachable && !m.ThisNode && m.State == "another disk answers":
-		return "other-disk"
+		return roleOtherDisk
 	case !m.Reachable && !m.ThisNode:
 		return "unreachable"
 	case !m.Voter:
@@ -92,10 +95,11 @@ func memberState(m client.Member) string {
 	return m.State
 }
 
-// applied shows how far a member is behind the newest; of one that does not answer that is not known.
+// applied shows how far a member is behind the newest; of one that does not answer, what it told last, and nothing
+// where that was never heard, or is another disk's.
 func applied(m client.Member, newest int64) string {
 	if !m.Reachable && !m.ThisNode {
-		if m.AppliedIndex == 0 {
+		if m.AppliedIndex == 0 && (m.LastContact == nil || memberRole(m) == roleOtherDisk) {
 			return ""
 		}
 		return fmt.Sprintf("%d (last)", m.AppliedIndex)

@@ -87,12 +87,15 @@ func TestAnotherDisk(t *testing.T) {
 		Node: &client.Status{NodeID: "m1", LeaderID: "m1"}, Voters: 3, Quorum: 2,
 		Members: []client.Member{
 			{NodeID: "m2", Voter: true, LastContact: &now, State: "another disk answers"},
-			{NodeID: "m3", Voter: true, LastContact: &now, State: "Follower"},
+			{NodeID: "m3", Voter: true, LastContact: &now, State: "Follower"}, // killed before it had applied anything
+			{NodeID: "m4", Voter: true}, // never heard
 		},
 	}
 	out := (&cli{Streams: Streams{Out: &bytes.Buffer{}}}).page()
 	clusterTable(out, k)
-	for _, want := range []string{"m2    other-disk", "m3    unreachable"} {
+	for _, want := range []string{
+		"m2    other-disk   yes    -        -         ", "m3    unreachable  yes    -        0 (last)  ", "m4    unreachable  yes    -        -         ",
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not among\n%s", want, out.String())
 		}
